@@ -6,11 +6,10 @@ import (
 	"time"
 )
 
-// An accessClock gives the time of the last access to a key without asking the
-// clock for each: while commands are run a timer sets it a hundred times a
-// second, and it goes to sleep until it is asked again. Eviction tells keys
-// apart by it, so a second, as OBJECT IDLETIME counts, would be too coarse: all
-// that a busy engine holds may be used within one.
+// An accessClock gives the time of the last access to a key without asking the clock for each
+// access. While commands run, a timer sets it a hundred times a second; without commands the timer
+// stops. Eviction orders keys by this time. A second, the unit of OBJECT IDLETIME, would be too
+// coarse: a busy engine may use all its keys within one.
 type accessClock struct {
 	now  atomic.Uint32 // accessTicks since the epoch, 0 while asleep
 	left atomic.Int32  // ticks before it sleeps
@@ -24,8 +23,8 @@ const (
 	ticksTillAsleep = 100
 )
 
-// ticks returns the access clock's time. It begins anew every 497 days, so that
-// what counts is the difference to another, as a uint32.
+// ticks returns the access clock's time. It wraps every 497 days, so compare times by their
+// difference as a uint32.
 func (e *Engine) ticks() uint32 {
 	if now := e.access.now.Load(); now != 0 {
 		return now
@@ -51,8 +50,8 @@ func (e *Engine) tick() {
 	e.clock.AfterFunc(accessTick, e.tick)
 }
 
-// accessed notes that a key was used: when or, under a policy that evicts what
-// is used least often, how often. The key's shard is held.
+// accessed notes that a key was used: the time or, under an LFU policy, the count. The key's shard
+// is held.
 func (c *call) accessed(it *item) {
 	if c.e.memory.counts.Load() {
 		it.val.access = c.e.counted(it.val.access)
@@ -72,10 +71,10 @@ func (e *Engine) firstAccess() uint32 {
 // idle returns the ticks since a key was used.
 func (e *Engine) idle(access uint32) uint32 { return e.ticks() - access }
 
-// Under an LFU policy an access is, as in Redis, the minute of the last access
-// in 16 bits and a Morris counter in 8, which grows more slowly the larger it
-// is and shrinks with the minutes.
-const firstCount = 5 // so that a new key is not the first to go
+// As in Redis, an access under an LFU policy is the minute of the last access in 16 bits and a
+// Morris counter in 8. The counter grows more slowly as it gets larger, and shrinks with the
+// minutes.
+const firstCount = 5 // a new key is not the first to be evicted
 
 func (e *Engine) minutes() uint32 { return e.ticks() / ticksPerMinute & 0xffff }
 

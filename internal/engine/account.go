@@ -1,11 +1,10 @@
 package engine
 
-// An Account counts what a session holds in memory beside the data, so that a limit can bound
-// what all sessions hold together. Each call opens a part of it, for one buffer of the
-// session. hold sets the bytes of that part. It reports false when there is no room for
-// them: then the part stays as it was, and the session does without. A part is used by one
-// goroutine at a time, different parts at the same time; hold is called with locks held, so
-// it must not call the engine.
+// An Account counts the memory that a session holds beside the data, so that a limit can bound the
+// memory of all sessions. Each call opens an entry for one buffer of the session. hold sets the
+// bytes of that entry; it reports false when there is no room for them, and changes nothing then.
+// One goroutine at a time uses an entry; different goroutines may use different entries. The engine
+// calls hold with locks held, so hold must not call the engine.
 type Account = func() (hold func(bytes int) bool)
 
 // A bufferAccount is one buffer of a session, as its account knows it.
@@ -35,19 +34,18 @@ func (h *bufferAccount) set(a Account, n int) bool {
 // noRoom says why a session's account has refused.
 const noRoom = "all clients together hold more than maxmemory-clients"
 
-// SetAccount sets what counts the memory that the session holds: the commands of a
-// transaction, and the reply that is being made once it is long. Until then nothing does.
-// Call it before the session runs commands.
+// SetAccount sets the account of the session's memory: the commands of a transaction, and a long
+// reply while it is made. Without it nothing is counted. Call it before the session runs commands.
 //
 // A reply stays counted until [Session.HandedOver].
 func (s *Session) SetAccount(a Account) { s.account = a }
 
-// HandedOver tells the session that its replies so far are counted elsewhere.
+// HandedOver ends the counting of the replies so far: the caller counts them from now on.
 func (s *Session) HandedOver() { s.reply.set(s.account, 0) }
 
-// extend makes room for a reply of size bytes, and for twice what there was if there is, so
-// that it is not copied often. A reply may have at most most bytes. It reports false when
-// there is no room.
+// extend makes room for a reply of size bytes, and for twice the room before if there is memory, so
+// that the reply is not copied often. A reply may have at most most bytes. extend reports false
+// when there is no room.
 func (c *call) extend(size, most int) bool {
 	for _, more := range [...]int{c.roomy, c.roomy / 2} {
 		roomy := max(size, min(c.roomy+more, most))
@@ -66,24 +64,24 @@ func (c *call) extend(size, most int) bool {
 	return false
 }
 
-// replySlack is what the head and the end of a bulk take.
+// replySlack is the length of the header and the end of a bulk.
 const replySlack = 64
 
-// holdReply counts a reply that is being made: one that a client gets with its session, and
-// one that a script gets with what all scripts hold.
+// holdReply counts a reply while it is made: a client's reply with its session, a script's with all
+// scripts.
 func (c *call) holdReply(n int) bool {
 	switch {
 	case c.scripted:
 		return c.s.host.reserve(n)
-	case c != &c.s.c: // it is made for one that waits, of a part of what somebody pushed
+	case c != &c.s.c: // for a blocked client, of data that another client pushed
 		return true
 	}
 	return c.s.reply.set(c.s.account, n)
 }
 
-// SetAccount sets what counts the memory that the connection holds for its peer: that of its
-// session, commands behind one that waits, and replies and messages that wait to be read.
-// Where there is no room the connection ends. Call it before the first Write.
+// SetAccount sets the account of the connection's memory: its session, the commands behind one that
+// waits, and the replies and messages that wait to be read. Without room the connection ends. Call
+// it before the first Write.
 func (c *clientConn) SetAccount(a func() (hold func(bytes int) bool)) {
 	c.account = a
 	c.s.SetAccount(a)
@@ -110,8 +108,8 @@ func (c *clientConn) freePushes() {
 	c.pushed.Store(false)
 }
 
-// Take is Read without a copy: it returns what waits to be read if that is much, and nil
-// otherwise. The caller owns it.
+// Take is Read without a copy. It returns all that waits to be read if that is much, and nil
+// otherwise. The caller owns the bytes.
 func (c *clientConn) Take() []byte {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -148,7 +148,7 @@ func (op *fieldOp) parseType(arg []byte) bool {
 	return true
 }
 
-// get reads the field; what lies beyond the string is 0.
+// get reads the field. Bits beyond the end of the string are 0.
 func (op *fieldOp) get(s []byte) int64 {
 	var v uint64
 	for i := range int64(op.width) {
@@ -178,8 +178,7 @@ func signExtend(v uint64, width int) int64 {
 	return int64(v<<shift) >> shift
 }
 
-// compute returns what SET or INCRBY makes of the field, and whether it
-// overflowed.
+// compute returns the field's value after SET or INCRBY, and whether it overflowed.
 func (op *fieldOp) compute(old int64) (val int64, over bool) {
 	base, more := old, op.n
 	if op.op == 's' {

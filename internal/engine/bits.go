@@ -254,7 +254,8 @@ func cmdBitpos(c *call) {
 	c.int(at)
 }
 
-// bitop fills out with what the sources have from at on. A source that ends has zeros there.
+// bitop fills out with the result for the sources, from the position at on. A source counts as
+// zeros beyond its end.
 func bitop(op, out []byte, sources [][]byte, at int) {
 	rest := func(s []byte) []byte { return s[min(at, len(s)):min(at+len(out), len(s))] }
 	copy(out, rest(sources[0]))

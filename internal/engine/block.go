@@ -9,8 +9,8 @@ import (
 	"github.com/redoubt-go/redoubt/internal/resp"
 )
 
-// A Wait is a command that has to wait for a key. Nothing runs for it: it is
-// served by whoever writes the key, in the order in which the waiting began.
+// A Wait is a command that waits for a key. It has no goroutine. The command that writes the key
+// serves it; Waits for one key are served in the order of their arrival.
 type Wait struct {
 	s       *Session
 	cmd     *command
@@ -18,7 +18,7 @@ type Wait struct {
 	db      int
 	proto   resp.Protocol
 	keys    [][]byte
-	needs   shardSet // what serving it locks beside the key that became ready
+	needs   shardSet // the shards to lock for it, beside that of the key that became ready
 	expired []byte   // the reply when time runs out
 	timer   Timer
 
@@ -27,7 +27,7 @@ type Wait struct {
 	ended bool // done is closed
 	reply []byte
 	then  func()
-	mute  bool // of the session's goroutine: nobody wants the reply
+	mute  bool // the client has asked for no reply; owned by the session's goroutine
 	done  chan struct{}
 }
 
@@ -60,8 +60,7 @@ func (w *Wait) Append(dst []byte) []byte {
 // the reply was there already, which means that the command took effect.
 func (w *Wait) Cancel() bool { return w.finish(nil) }
 
-// unblock ends the wait as CLIENT UNBLOCK does: as if time had run out, or
-// with an error.
+// unblock ends the wait as CLIENT UNBLOCK does: with the reply of a time-out, or with an error.
 func (w *Wait) unblock(how unblockReason) bool {
 	if how == unblockError {
 		return w.finish(errorReply("UNBLOCKED client unblocked via CLIENT UNBLOCK"))
@@ -191,9 +190,9 @@ func (sh *shard) drop(w *Wait, dk dbKey) {
 // mayServe says whether the command may make a key ready.
 func (c *call) mayServe() bool { return c.cmd.writes() || c.cmd.Name == "exec" }
 
-// lockServing locks set, and more where serving those who wait for the keys needs
-// it, as BLMOVE does the shard of its destination: so that nobody comes between.
-// When lockShard fails for one of them it locks nothing and reports false.
+// lockServing locks set, and the further shards that serving blocked commands needs, such as that
+// of BLMOVE's destination: no other command gets between. When lockShard fails for one of them, it
+// locks nothing and reports false.
 func (c *call) lockServing(set *shardSet, keys func([][]byte) [][]byte) bool {
 	for {
 		if !c.e.lockAll(set, c.lockShard) {
@@ -215,15 +214,14 @@ func (e *Engine) anyBlocked(set *shardSet) (any bool) {
 	return any
 }
 
-// widen adds to set, which is locked, the shards that are needed to serve those who
-// wait for keys, and for the keys that this makes ready in turn. It reports whether
-// there were any.
+// widen adds to set, which is locked, the shards for serving the commands that wait for keys, and
+// for the keys that become ready by that. It reports whether it added any.
 func (e *Engine) widen(set *shardSet, db int, keys [][]byte) bool {
 	held := *set
 	for n := 0; n < len(keys); n++ {
 		i := shardOf(keys[n])
 		if !held.has(i) {
-			continue // who waits for it is found when it is locked
+			continue // its Waits are found when it is locked
 		}
 		for _, w := range e.shards[i].blocked[dbKey{db, string(keys[n])}] {
 			for j := range set {
@@ -239,9 +237,8 @@ func (e *Engine) widen(set *shardSet, db int, keys [][]byte) bool {
 	return *set != held
 }
 
-// serve redoes commands that wait for keys which became ready, in order, while
-// the call still holds its shards. What needs other shards too stays in
-// c.ready for serveLater.
+// serve runs again, in order, the commands that wait for keys that became ready, while the call
+// still holds its shards. Keys whose Waits need other shards stay in c.ready for serveLater.
 func (c *call) serve() {
 	if c.s != nil && c.s.executing {
 		return // at the end of the transaction
@@ -321,8 +318,8 @@ func (c *call) retry() (served bool) {
 	return c.wait == nil && len(c.w) > 0
 }
 
-// serveLater serves what serve could not, with the shards locked that it
-// needs. No shard is held.
+// serveLater serves the Waits that serve could not, with all their shards locked. No shard is held
+// before.
 func (c *call) serveLater() {
 	for len(c.ready) > 0 {
 		rk := c.ready[0]

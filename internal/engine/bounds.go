@@ -6,16 +6,16 @@ import (
 	"github.com/redoubt-go/redoubt/internal/rdb"
 )
 
-// bounds are how much a client may make the engine hold, or say at once,
-// beside the data itself. Beyond them a command answers an error. Redis has
-// none of these; the sizes of strings and of single commands are its own.
+// bounds limit the memory that a client can make the engine hold, and the size of a reply, beside
+// the data itself. Beyond them a command answers an error. Redis has none of these limits; those on
+// strings and on single commands are Redis' own.
 type bounds struct {
 	reply       int   // of one command or transaction, in bytes
 	scripted    int   // reply to a command that a script runs, in bytes
 	arguments   int   // of a command that a script runs, in bytes
 	transaction int   // the commands of a MULTI, in bytes
-	effects     int   // what one script or transaction changes, as it is logged, in bytes
-	restored    int64 // what one RESTORE unpacks, in bytes
+	effects     int   // of one script or transaction in the log, in bytes
+	restored    int64 // unpacked by one RESTORE, in bytes
 	names       int   // of the subscriptions of a session, or of its WATCHed keys, in bytes
 	prefixes    int   // of CLIENT TRACKING BCAST
 	tracked     int   // names of keys that CLIENT TRACKING remembers, in bytes
@@ -31,7 +31,7 @@ var defaultBounds = bounds{
 	source: 4 << 20, loaded: 64 << 20, evals: 500, evalBytes: 64 << 20,
 }
 
-// perName is what is held beside the bytes of a name, or an argument.
+// perName is the overhead of a name, or of an argument, in bytes.
 const perName = 64
 
 // A replyTooLarge is the panic that ends a command whose reply passes a bound. It is a panic
@@ -39,14 +39,16 @@ const perName = 64
 // client gets instead of the reply.
 type replyTooLarge string
 
-// longReply is the length in bytes from which the time to make a reply is worth a wake of another thread.
+// longReply is the length in bytes from which making a reply takes long enough to wake another
+// thread.
 const longReply = 128 << 10
 
-// headerBytes is at least what the header and the end of one element of a reply take.
+// headerBytes is a lower bound of the header and the end of one element of a reply.
 const headerBytes = 32
 
-// room ends the command when there is no room for n more bytes of its reply. A command like
-// LPOP, which removes what it replies with, is not ended: the client would lose the data.
+// room ends the command when there is no room for n more bytes of its reply. It never ends a
+// command like LPOP, which has removed the data that it replies with: the client would lose the
+// data.
 func (c *call) room(n int) {
 	if size := len(c.w) - c.from + n; size > c.roomy {
 		if why := c.outgrow(size); why != "" {
@@ -55,9 +57,9 @@ func (c *call) room(n int) {
 	}
 }
 
-// outgrow is called when a reply passes roomy: at its beginning, when it passes longReply, and
-// from then on each time its size has doubled. It returns why the reply may not become so
-// large, or "" if it may.
+// outgrow is called when a reply passes roomy: at its beginning, at longReply, and from then on
+// each time its size has doubled. It returns the reason when the reply may not grow to size, and ""
+// otherwise.
 func (c *call) outgrow(size int) string {
 	most := c.mostReply()
 	takes := c.cmd != nil && c.cmd.flags&flagTakes != 0
@@ -88,9 +90,8 @@ func (c *call) outgrow(size int) string {
 	return "ERR the reply has no room: " + noRoom
 }
 
-// overdone returns why a script or a transaction may not go on to change data,
-// "" when it may. Until it ends all its changes wait in memory to be logged as
-// one.
+// overdone returns why a script or a transaction may not change more data, "" when it may. All its
+// changes stay in memory until it ends, because the log gets them as one.
 func (f *effects) overdone(e *Engine) string {
 	if f.bytes <= e.bounds.effects {
 		return ""
@@ -98,8 +99,8 @@ func (f *effects) overdone(e *Engine) string {
 	return "ERR the script or transaction has changed more than " + strconv.Itoa(e.bounds.effects) + " bytes at once: change less at once"
 }
 
-// mostReply returns how many bytes the reply may have. A script may have less: it holds the
-// reply while it makes Lua values of it.
+// mostReply returns how many bytes the reply may have. The limit of a script is lower: the engine
+// holds the reply while it makes Lua values from it.
 func (c *call) mostReply() int {
 	if c.scripted {
 		return min(c.e.bounds.scripted, c.e.bounds.reply)

@@ -32,25 +32,25 @@ type call struct {
 	dirty   int        // changes made
 	charges []charge   // keys whose size may have changed
 	ready   []readyKey // keys that blocked commands may be waiting for
-	effects effects    // what to log, in front of args or instead of them
+	effects effects    // commands to log, before args or instead of them
 	logged  bool       // effects replaces args, even when it is empty
-	touched [][]byte   // keys changed, when somebody wants to know
+	touched [][]byte   // keys changed, for the Journal
 
 	oom       bool       // there was too little memory when the command began
 	try       bool       // don't wait for locks
-	busy      bool       // nothing was run, for want of a lock
+	busy      bool       // the command did not run: another call holds a lock
 	scripted  bool       // called by a script
 	running   *scriptRun // the script, nil for none that can be stopped
-	worked    int        // steps since the last look at whether the call may go on
+	worked    int        // steps since the last checkInterrupt
 	behind    []byte     // messages, to go behind the reply of a command that waited
 	reads     bool       // a script's command reads
 	noBlock   bool       // in a transaction or a script
 	confirms  bool       // the reply is of subscriptions, which CLIENT REPLY leaves
 	from      int        // where the reply begins in w
-	roomy     int        // how large it may be before somebody has to look
+	roomy     int        // the size of the reply up to which outgrow is not called
 	unfit     string     // why the reply of a script has no room
 	broadcast [][]byte   // keys changed, for CLIENT TRACKING with BCAST
-	only      []byte     // the one key to look at, when a blocked command is redone
+	only      []byte     // the only key to use, when a blocked command runs again
 	wait      *Wait      // set by a command that has to wait
 	after     func()     // see unlocked
 	script    compiled   // that of EVAL or SCRIPT LOAD, compiled before any shard is locked
@@ -84,7 +84,7 @@ func (s *shardSet) each(f func(i int)) {
 	}
 }
 
-// minus returns what is in s and not in t.
+// minus returns the shards of s that are not in t.
 func (s *shardSet) minus(t *shardSet) (d shardSet) {
 	for i := range s {
 		d[i] = s[i] &^ t[i]
@@ -111,8 +111,8 @@ func (c *call) shard(key []byte) *shard {
 	return &c.e.shards[i]
 }
 
-// cacheShard says that what follows is about key, an argument, so that its shard
-// is found once.
+// cacheShard remembers the shard of key, an argument that the command is about to use several
+// times.
 func (c *call) cacheShard(key []byte) {
 	c.lastShard = nil
 	c.lastShard, c.lastKey = c.shard(key), key
@@ -149,8 +149,8 @@ func (c *call) findKeys(cmd *command, args [][]byte) bool {
 	return true
 }
 
-// narrow reports whether a command that may need every shard needs only those of its keys,
-// because of its arguments: SORT without a pattern, and INFO of what has no keys.
+// narrow reports whether the arguments keep a command to the shards of its keys, although it may
+// need every shard: SORT without a pattern, and INFO of a section that needs no keys.
 func (cmd *command) narrow(args [][]byte) bool {
 	switch cmd.Name {
 	case "sort", "sort_ro":
@@ -266,8 +266,8 @@ func (c *call) executeOn(key []byte) {
 	c.run()
 }
 
-// settleSeen ends a command while its shards are locked. It has a defer of its own, so that
-// the shards are unlocked even when it panics.
+// settleSeen ends a command while its shards are locked. It has its own defer: the shards are
+// unlocked even when it panics.
 func (c *call) settleSeen() {
 	c.settle()
 	c.see()
@@ -290,7 +290,7 @@ func (c *call) notLocked() {
 	c.err(busy)
 }
 
-// run calls the handler, then what follows from the changes it made.
+// run calls the handler, and then serves, notifies and logs the changes.
 func (c *call) run() {
 	if c.e.monitors.n.Load() > 0 {
 		c.monitor(c.args) // in front of a script's commands, and in the order in which they take effect

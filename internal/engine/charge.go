@@ -1,9 +1,8 @@
 package engine
 
-// The engine knows how much memory its keys take at any time. Before a command
-// changes a key its size is noted, and when the command is done, while its
-// shards are still held, the difference is added up: what a command does to a
-// value need not be followed.
+// The engine knows at any time how much memory its keys take. It notes the size of a key before a
+// command changes it. When the command is done, with its shards still locked, the engine adds up
+// the differences. So it need not follow the steps of a command.
 
 // A charge is a key that a command may have changed.
 type charge struct {
@@ -30,7 +29,7 @@ func (c *call) charge(ks *keyspace, it *item, before int64) {
 	c.charges = append(c.charges, charge{ks, it, before})
 }
 
-// settle adds up what the call's changes amount to. The shards are held still.
+// settle adds up the call's changes in memory. The shards are still locked.
 func (c *call) settle() {
 	if len(c.charges) == 0 {
 		return

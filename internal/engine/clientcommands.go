@@ -267,8 +267,8 @@ func cmdClientReply(c *call) {
 	}
 }
 
-// onOff answers for what the engine need not do: it evicts no clients, and a
-// client's reads count as access whatever it wishes.
+// cmdClientNoEvict accepts ON and OFF without effect: the engine evicts no clients, and counts a
+// client's reads as accesses in any case.
 func cmdClientNoEvict(c *call) {
 	if !is(c.args[2], "on") && !is(c.args[2], "off") {
 		c.syntax()

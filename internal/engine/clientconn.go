@@ -12,14 +12,13 @@ import (
 	"github.com/redoubt-go/redoubt/internal/resp"
 )
 
-// Open returns a connection to a new session, as a server opens one to a back
-// end: what is written to it are commands, what is read are replies and
-// messages. Commands run inside of Write, in the goroutine of its caller, so
-// that there is no other on the way; only what follows a command that had to
-// wait runs in one of the engine's.
+// Open returns a connection to a new session, as a server opens a connection to its back end. The
+// caller writes commands, and reads replies and messages. Commands run inside Write, in its
+// caller's goroutine; a goroutine of the engine runs only commands that follow one that had to
+// wait.
 //
-// Up to 16 MiB of replies wait to be read; then Write waits too. A connection
-// whose messages nobody reads is closed at 64 MiB.
+// Up to 16 MiB of replies wait to be read; beyond that Write waits. A connection with 64 MiB of
+// unread messages is closed.
 func (e *Engine) Open(context.Context) (net.Conn, error) {
 	return e.connect(localAddr{}, localAddr{})
 }
@@ -30,9 +29,8 @@ func (e *Engine) Name() string { return "embedded" }
 // Database is the number of the database that sessions begin in.
 func (e *Engine) Database() int { return 0 }
 
-// ServeConn serves a client on a connection that somebody else accepted, and
-// returns when either side has ended it. It closes conn. There is no limit, no
-// authentication and no TLS: package server has those.
+// ServeConn serves a client on an accepted connection, and returns when either side has ended it.
+// It closes conn. It has no limits, no authentication and no TLS: internal/server has those.
 func (e *Engine) ServeConn(conn net.Conn) error {
 	defer conn.Close()
 	c, err := e.connect(conn.RemoteAddr(), conn.LocalAddr())
@@ -67,8 +65,8 @@ type localAddr struct{}
 func (localAddr) Network() string { return "engine" }
 func (localAddr) String() string  { return "embedded:0" }
 
-// A clientConn is a connection to a session. What its peer writes is run at
-// once; replies, and messages of other goroutines between them, gather in out.
+// A clientConn is a connection to a session. It runs the commands at once that its peer writes.
+// Replies gather in out, with the messages of other goroutines between them.
 type clientConn struct {
 	e             *Engine
 	s             *Session
@@ -89,13 +87,13 @@ type clientConn struct {
 	change  sync.Cond // of anything below
 	out     []byte
 	outHeld bufferAccount // of out and pushes
-	at      int           // what was read of out
+	at      int           // how many bytes of out were read
 	running bool          // commands run: messages go to pushes
 	pushes  []byte        // messages, to go behind the reply of the command that runs
 	pushed  atomic.Bool   // pushes is not empty
 	backlog int           // bytes in in, while a command waits
 	ended   bool          // by the engine: Read gives the rest and then io.EOF
-	lost    bool          // what waited to be read was dropped: nothing may follow it
+	lost    bool          // unread bytes were dropped: nothing may follow them
 	gone    bool          // Close was called
 
 	readBy, writeBy deadline
@@ -184,7 +182,7 @@ func (c *clientConn) unlock() {
 		}
 		done := c.closed
 		c.run.Unlock()
-		if done || !c.isOver() || !c.run.TryLock() { // who holds it looks again
+		if done || !c.isOver() || !c.run.TryLock() { // the holder of run checks again
 			return
 		}
 	}
@@ -257,9 +255,9 @@ func (c *clientConn) takePushes() {
 	c.mu.Unlock()
 }
 
-// sync waits until what the replies depend on is on disk. When it can't be,
-// none of them may leave: an error takes the place of one, and where there
-// are more the connection ends, because there is no telling them apart.
+// sync waits until all changes that the replies depend on are on disk. When they can't be saved, no
+// reply may leave. An error replaces a single reply. With several replies the connection ends,
+// because the client could not tell which of them failed.
 func (c *clientConn) sync() {
 	if err := c.s.Sync(); err != nil {
 		c.w = resp.AppendError(c.w[:0], err.Error())
@@ -402,7 +400,7 @@ func (c *clientConn) end() bool {
 	return true
 }
 
-// shut closes the session, or leaves that to whoever runs commands in it.
+// shut closes the session, unless a goroutine runs commands in it: that one closes it then.
 func (c *clientConn) shut() {
 	if c.run.TryLock() {
 		c.unlock()

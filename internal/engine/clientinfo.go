@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// A clientInfo is what CLIENT LIST shows of a session and CLIENT KILL needs.
+// A clientInfo holds a session's facts for CLIENT LIST and CLIENT KILL.
 type clientInfo struct {
 	mu                    sync.Mutex
 	addr, laddr           string
@@ -107,7 +107,7 @@ func (s *Session) describe(b *strings.Builder) {
 		a.queued, command, redirect, s.pushProtocol(), a.libName, a.libVer)
 }
 
-// isPubSub reports whether messages may come to the session.
+// isPubSub reports whether the session has subscriptions.
 func (s *Session) isPubSub() bool {
 	s.e.pubsub.mu.RLock()
 	defer s.e.pubsub.mu.RUnlock()

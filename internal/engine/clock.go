@@ -2,8 +2,8 @@ package engine
 
 import "time"
 
-// A Clock is where the engine takes the time from. Tests inject one that
-// stands still until it is told to move.
+// A Clock is where the engine takes the time from. Tests inject one that stands still until they
+// move it.
 type Clock interface {
 	Now() time.Time
 	// AfterFunc calls f in a goroutine of its own once d has passed.

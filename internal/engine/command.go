@@ -6,7 +6,7 @@ import (
 	"github.com/redoubt-go/redoubt/internal/rediscmd"
 )
 
-// A command is one of the table of package rediscmd, and what the engine knows of it besides.
+// A command is an entry of the table of rediscmd, with the engine's handler and flags.
 type command struct {
 	rediscmd.Command // a copy: the command at hand costs no further load
 	flags            flag
@@ -15,7 +15,7 @@ type command struct {
 	subIndex         rediscmd.Index[*command]
 }
 
-// flag has those of the table in its lower half.
+// A flag has the bits of the table of rediscmd in its lower half.
 type flag uint64
 
 const (
@@ -36,7 +36,7 @@ const (
 	flagEachKey                              // blocks, and is served from any one of its keys
 	flagMayReplicate                         // refused to read-only scripts although it is no write
 	flagScript                               // runs a script
-	flagTakes                                // replies with what it takes out
+	flagTakes                                // replies with data that it removes
 	flagQuick                                // takes microseconds, or waits without holding anything
 	flagQuickIfShort                         // takes microseconds when it has few arguments
 	flagPops                                 // takes as many elements as its second argument says
@@ -86,7 +86,7 @@ func (b *binding) bind(r rediscmd.Command) *command {
 // find returns the command called name in any case, or nil.
 func find(name []byte) *command { return commands.Find(name) }
 
-// keys appends the positions of the keys in args to at: those that can be found.
+// keys appends the positions of the keys in args to at, as far as args has them.
 func (cmd *command) keys(at []int, args [][]byte) []int {
 	at, _ = cmd.Keys(at, args)
 	return at

@@ -164,7 +164,7 @@ func (f *folding) of(part int, commands [][][]byte) [][][]byte {
 				selects++
 			}
 		case len(keys) > 1 && cmd.separable():
-			if args = f.those(part, args, keys); args == nil {
+			if args = f.restrict(part, args, keys); args == nil {
 				continue
 			}
 		case !f.has(part, args[keys[0]]):
@@ -178,8 +178,8 @@ func (f *folding) of(part int, commands [][][]byte) [][][]byte {
 	return f.kept
 }
 
-// those returns a command with only its keys of a part, or nil when it has none there.
-func (f *folding) those(part int, args [][]byte, keys []int) [][]byte {
+// restrict returns a command with only its keys of a part, or nil when it has none there.
+func (f *folding) restrict(part int, args [][]byte, keys []int) [][]byte {
 	step := 1
 	if len(keys) > 1 {
 		step = keys[1] - keys[0] // a key, and its value if it has one

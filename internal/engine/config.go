@@ -13,20 +13,20 @@ import (
 	"github.com/redoubt-go/redoubt/internal/glob"
 )
 
-// config holds what CONFIG can read and set. What Redis has and the engine
-// has not is not there.
+// config holds the settings that CONFIG can read and set. It has no entry for settings of Redis
+// that the engine lacks.
 type config struct {
 	events atomic.Uint32
-	// tracked is how many keys CLIENT TRACKING remembers at most, 0 for any
-	// number; more, and clients are told that some have changed that have not.
+	// tracked is how many keys CLIENT TRACKING remembers at most, 0 for no limit. Beyond it clients
+	// are told of changes of keys that have not changed.
 	tracked atomic.Int64
 	mu      sync.Mutex
 	values  map[string]string
 	limits  atomic.Pointer[limits]
 }
 
-// limits say how large a value of a small form may grow before it takes the
-// large one. A value keeps those of when it was made.
+// limits say how large a value of a small form may grow before it takes the large form. A value
+// keeps the limits of the moment in which it was made.
 type limits struct {
 	hashEntries, hashValue int
 	setEntries             int
@@ -90,7 +90,7 @@ var settings = map[string]setting{
 	"slowlog-log-slower-than":   number("10000", math.MinInt64, math.MaxInt64),
 }
 
-// mustBe is a check that answers reason for what is not ok.
+// mustBe is a check that returns reason for a value that is not ok.
 func mustBe(ok func(string) bool, reason string) func(string) error {
 	err := errors.New(reason)
 	return func(s string) error {

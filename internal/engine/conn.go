@@ -133,8 +133,8 @@ func ended(ctx context.Context) error {
 	return nil
 }
 
-// quick reports whether a command takes microseconds, or waits without holding
-// anything, so that its caller can as well run it itself.
+// quick reports whether the caller can run a command itself: the command takes microseconds, or
+// waits without holding a lock.
 func (e *Engine) quick(cmd *redoubt.Cmd) bool {
 	if cmd.Script != nil {
 		return e.opts.Natives[cmd.Script.Digest()] != nil
@@ -249,9 +249,8 @@ func (l *callSession) run(cmd *redoubt.Cmd, try bool) (wait *Wait, ran bool) {
 	}
 }
 
-// await returns the reply to a command that waits. A command that is given up
-// has no effect, but its caller is told what every Conn tells of one that was
-// under way: that its outcome is unknown.
+// await returns the reply to a command that waits. When ctx ends, the command is given up and has
+// no effect; its caller gets ErrUnknownOutcome all the same, as from every Conn.
 func (l *callSession) await(ctx context.Context, w *Wait) redoubt.Reply {
 	defer l.s.e.putSession(l)
 	select {

@@ -8,9 +8,8 @@ import (
 	"github.com/redoubt-go/redoubt"
 )
 
-// An asyncPipeline is a pipeline, or the rest of one, that runs in a goroutine of its
-// own, so that its caller can leave when its context ends. It goes no further
-// than the command that is running then.
+// An asyncPipeline is a pipeline, or the rest of one, that runs in a goroutine of its own, so that
+// its caller can leave when its context ends. It then stops after the command that is running.
 type asyncPipeline struct {
 	e    *Engine
 	cmds []redoubt.Cmd
@@ -81,7 +80,7 @@ func (a *asyncPipeline) run() {
 		switch {
 		case wait == nil:
 			a.replies[i] = r
-		case a.left: // nobody is there to take what it waits for
+		case a.left: // the caller is gone
 			wait.Cancel()
 			a.e.putSession(l)
 			l = a.e.takeSession()
@@ -94,7 +93,7 @@ func (a *asyncPipeline) run() {
 		}
 		a.mu.Unlock()
 	}
-	if end != 0 { // replies that depend on the disk, and those behind them
+	if end != 0 { // from the first reply that depends on the disk on
 		err := a.e.log.Wait(end)
 		a.mu.Lock()
 		for i := a.ended; i < a.begun && err != nil; i++ {

@@ -145,7 +145,7 @@ const (
 	noPassword = "ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?"
 )
 
-// cmdAuth: there is one user, default, who may have any password.
+// cmdAuth knows one user, default, with any password.
 func cmdAuth(c *call) {
 	switch {
 	case len(c.args) > 3:
@@ -170,7 +170,7 @@ func cmdReset(c *call) {
 	c.status("RESET")
 }
 
-// cmdWait: there are no replicas, so none has what was written.
+// cmdWait counts no replica: there are none.
 func cmdWait(c *call) {
 	replicas, ok := c.argInt(c.args[1])
 	if !ok {

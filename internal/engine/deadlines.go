@@ -1,9 +1,8 @@
 package engine
 
-// deadlines holds what has a time, the earliest first: a binary heap whose
-// members know their places in it, so that each can be given another time, or
-// taken out. It grows by pieces: a slice of millions would be copied whole,
-// while the shard is locked, whenever it is full. The zero value is empty.
+// deadlines holds elements by their times, the earliest first. It is a binary heap whose elements
+// know their places, so that each can be moved or removed. It grows by pieces: a slice of millions
+// would be copied as a whole when it is full, with the shard locked. The zero value is empty.
 type deadlines[T placed] struct {
 	pieces [][]due[T]
 	n      int
@@ -14,7 +13,7 @@ type due[T any] struct {
 	v  T
 }
 
-// placed is what remembers its place in a heap, -1 for none.
+// placed is an element that stores its place in a heap, -1 for none.
 type placed interface{ place() *int32 }
 
 const (

@@ -154,9 +154,8 @@ func (d *dict[V]) add(key []byte) (e *entry[V], added bool) {
 	return e, true
 }
 
-// newEntry makes an entry with a copy of key. Where that takes no more memory
-// they are one piece, so that a comparison of keys seldom waits for a second
-// cache line.
+// newEntry makes an entry with a copy of key. If that takes no more memory, entry and key are one
+// allocation: a comparison of keys then seldom waits for a second cache line.
 func newEntry[V any](key []byte) *entry[V] {
 	var e *entry[V]
 	var room []byte
@@ -336,15 +335,15 @@ func advance(v, mask uint64) uint64 {
 	return bits.Reverse64(bits.Reverse64(v|^mask) + 1)
 }
 
-// deepest is the length up to which chains are chosen from evenly.
+// deepest is the length up to which entries of a chain are chosen evenly.
 const deepest = 6
 
 // random returns an entry, each with the same probability. The dict must not
 // be empty.
 func (d *dict[V]) random() *entry[V] {
-	// A bucket is taken with a probability proportional to the length of its
-	// chain: throw away most of the short ones. The entries of one that is longer than
-	// deepest, of which there are few, come a little less often.
+	// Choose a bucket with a probability proportional to the length of its chain, by rejecting most
+	// of the short chains. Chains longer than deepest are few; their entries are chosen a little
+	// less often.
 	total := d.tables[0].mask + 1
 	if d.resize {
 		d.step()
@@ -390,7 +389,7 @@ func (d *dict[V]) some(n int, f func(*entry[V])) {
 		total += d.tables[1].mask + 1
 	}
 	n = min(n, d.len())
-	// Half of the buckets are empty or more, so that it may take a while.
+	// At least half of the buckets are empty, so this may take several tries.
 	for i, looks := rand.Uint64N(total), 16*n; n > 0 && looks > 0; looks-- {
 		t, at := &d.tables[0], i
 		if i >= first {

@@ -40,8 +40,8 @@ func (d *dumper) end() {
 	d.args, d.bytes = d.args[:d.head], 0
 }
 
-// dump gives the commands that make a key which is not there like it. What
-// emit is given is true until it returns.
+// dump passes to emit the commands that make the key of it from nothing. The arguments are valid
+// until emit returns.
 func dump(it *item, emit func(args [][]byte)) {
 	key := view(it.key)
 	d := dumper{emit: emit}
@@ -79,9 +79,9 @@ func dump(it *item, emit func(args [][]byte)) {
 	}
 }
 
-// dumpAll gives the commands that make an empty engine like this one, which
-// nobody uses meanwhile. It runs them itself, one key at a time, and fails when
-// they don't make the key again: what they stand for is about to be deleted.
+// dumpAll passes to emit the commands that make an empty engine equal to this one, which no other
+// goroutine uses. It runs them itself, one key at a time, and fails when they don't make the same
+// key: the log that they replace is about to be deleted.
 func (e *Engine) dumpAll(emit func(db int, commands [][][]byte) error) (err error) {
 	trial := create(Options{Clock: e.clock})
 	defer trial.Close() //nolint:errcheck // nothing is saved
@@ -118,8 +118,8 @@ func (e *Engine) dumpAll(emit func(db int, commands [][][]byte) error) (err erro
 	return nil
 }
 
-// has says whether a key is there and like it, as far as a look shows. Nobody uses
-// the engine.
+// has reports whether a key is there and equal, as far as a quick comparison shows. No other
+// goroutine uses the engine.
 func (e *Engine) has(db int, it *item) bool {
 	ks := e.shards[shardOf(view(it.key))].dbs[db]
 	if ks == nil {

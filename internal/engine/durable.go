@@ -14,16 +14,14 @@ import (
 	"github.com/redoubt-go/redoubt/internal/resp"
 )
 
-// Open returns an engine. With a directory in opts it holds what was saved
-// there, and saves what is changed: see package
-// [github.com/redoubt-go/redoubt/internal/engine/aof] for what survives what. Reading
-// a large log takes a while: about a second for each million changes. When ctx
-// ends meanwhile, Open gives up; afterwards ctx is of no meaning.
+// Open returns an engine. With opts.Dir it has the data that was saved there, and saves changes:
+// package [github.com/redoubt-go/redoubt/internal/engine/aof] says which changes survive a crash.
+// Reading a large log takes about a second for each million changes. When ctx ends before that,
+// Open gives up; later ctx has no effect.
 //
-// The error matches [aof.ErrLocked] when the directory is in use. It matches
-// [aof.ErrCorrupt], and is an [aof.CorruptError], when the directory holds something that
-// can't be trusted; [aof.Repair] keeps what can be read. A tail that a crash has torn off
-// is no error; [Engine.Recovered] tells of it.
+// The error matches [aof.ErrLocked] when the directory is in use. It matches [aof.ErrCorrupt], and
+// is an [aof.CorruptError], when the directory is damaged; [aof.Repair] keeps the changes before
+// the damage. A torn end of the log, as a crash leaves it, is no error: see [Engine.Recovered].
 func Open(ctx context.Context, opts Options) (*Engine, error) {
 	if opts.ScriptSteps < 0 {
 		return nil, fmt.Errorf("engine: %d script steps: want 0 for no limit, or more", opts.ScriptSteps)
@@ -64,8 +62,7 @@ func Open(ctx context.Context, opts Options) (*Engine, error) {
 	return e, nil
 }
 
-// Recovered says what was found when the engine was opened, and what was cut
-// off.
+// Recovered returns how much Open found in the directory, and how much it cut off.
 func (e *Engine) Recovered() aof.Found { return e.found }
 
 // SaveErr returns why changes can't be saved now, and so are refused: the disk is
@@ -77,7 +74,7 @@ func (e *Engine) SaveErr() error {
 	return e.log.Err()
 }
 
-// logNotice tells an operator of the log's troubles.
+// logNotice logs trouble with the directory.
 func (e *Engine) logNotice(err error) {
 	switch log := e.opts.Logger; {
 	case log == nil:
@@ -88,10 +85,9 @@ func (e *Engine) logNotice(err error) {
 	}
 }
 
-// Compact rewrites the log to what it amounts to. The engine does so on its
-// own as the log grows. Commands go on meanwhile; it takes the memory of a
-// second copy of the data until it returns, or of a quarter of MaxMemory if that
-// is set.
+// Compact rewrites the log to the changes that still matter. The engine does so by itself as the
+// log grows. Commands go on meanwhile. Until Compact returns it takes the memory of a second copy
+// of the data, or a quarter of MaxMemory if that is set.
 func (e *Engine) Compact(ctx context.Context) error {
 	if e.log == nil {
 		return fmt.Errorf("engine: nothing is saved by this engine: it has no directory")
@@ -99,9 +95,8 @@ func (e *Engine) Compact(ctx context.Context) error {
 	return e.log.Compact(ctx)
 }
 
-// startLoading makes time stand still at its beginning: nothing expires until
-// the log says so, because what was done to a key before it expired must find
-// it.
+// startLoading stops time at its beginning. A key expires only when the log deletes it: commands in
+// the log that used the key before must find it.
 func (e *Engine) startLoading() {
 	e.loading = true
 	e.sweeper.off.Store(true)
@@ -121,8 +116,8 @@ func (e *Engine) endLoading() {
 	}
 }
 
-// replayer returns what repeats records. An error reply is an error: it means
-// that the log is not one of what led here.
+// replayer returns a function that repeats records. It fails on an error reply, which means that
+// the log does not belong to this state.
 func (e *Engine) replayer() func(aof.Record) error {
 	s := e.unlisted()
 	var out []byte
@@ -141,8 +136,7 @@ func (e *Engine) replayer() func(aof.Record) error {
 	}
 }
 
-// cmdBgrewriteaof starts a compaction and does not wait for it. INFO tells how
-// it ended.
+// cmdBgrewriteaof starts a compaction and does not wait for it. INFO shows its result.
 func cmdBgrewriteaof(c *call) {
 	switch {
 	case c.e.log == nil:
@@ -154,7 +148,7 @@ func cmdBgrewriteaof(c *call) {
 	}
 }
 
-// infoLog writes what INFO tells of the log.
+// infoLog writes the log's part of INFO.
 func (e *Engine) infoLog(b *strings.Builder) {
 	if e.log == nil {
 		b.WriteString("aof_enabled:0\r\naof_rewrite_in_progress:0\r\n")
@@ -185,7 +179,7 @@ func misconf(err error) string {
 	return "MISCONF The engine can't save changes, so commands that may modify the data are refused: " + err.Error()
 }
 
-// misconfWait is the reply to what was done but could not be saved.
+// misconfWait is the reply to a command that ran, but whose change could not be saved.
 func misconfWait(err error) []byte {
 	return resp.AppendError(nil, lost(err).Error())
 }
@@ -194,8 +188,8 @@ func lost(err error) error {
 	return fmt.Errorf("MISCONF What this reply depends on could not be saved, and may be lost: %w", err)
 }
 
-// depends returns what the replies since the last call depend on, 0 for
-// nothing, as a position in the log.
+// depends returns the position in the log up to which the replies since the last call depend on the
+// disk, 0 for none.
 func (l *callSession) depends() uint64 {
 	end := l.s.seen
 	l.s.seen = 0
@@ -233,8 +227,7 @@ func (e *Engine) awaitSavedOne(ctx context.Context, end uint64, cmd redoubt.Cmd,
 	return replies[0]
 }
 
-// unsaved is the reply to a command that was run and whose reply depends on
-// what is not on disk.
+// unsaved is the reply to a command that ran, but depends on a change that is not on disk.
 func unsaved(cmd *redoubt.Cmd, err error) redoubt.Reply {
 	if cmd.Flags&redoubt.ReadOnly == 0 {
 		err = redoubt.UnknownOutcome(err)
@@ -253,9 +246,9 @@ func (e *Engine) unsavable(cmd *command) string {
 	return ""
 }
 
-// mayLog says whether the command, nil when there is none, is about to change
-// something, so that it waits while the disk is behind. No lock is held. That a
-// read may log the end of a key is no reason: of each key that is once.
+// mayLog reports whether the command, which may be nil, is about to change data; it then waits
+// while the disk is behind. No lock is held. Reads count as no change although they may log the
+// expiry of a key: that happens once for each key.
 func (c *call) mayLog(cmd *command) bool {
 	switch {
 	case cmd == nil:
@@ -273,23 +266,22 @@ func (cmd *command) writes() bool {
 	return cmd.flags&flagWrite != 0 || cmd.flags&flagScript != 0 && cmd.flags&flagReadonly == 0
 }
 
-// see notes what the reply depends on: it may not leave before that is on
-// disk. The shards are held still.
+// see notes the position in the log that the reply depends on: the reply may not leave before that
+// is on disk. The shards are still locked.
 func (c *call) see() {
 	if c.e.strict && c.s != nil {
 		c.eachHeld(func(sh *shard) { c.s.seen = max(c.s.seen, sh.saved) })
 	}
 }
 
-// SyncLater makes Do return before what its reply depends on is on disk. Its
-// caller promises to call Sync before such a reply leaves, so that many
-// commands wait once. Without fsync always it changes nothing.
+// SyncLater lets Do return before the changes that its reply depends on are on disk. The caller
+// must call Sync before it hands out such a reply, so that many commands share one wait. It has no
+// effect unless the policy is aof.Always.
 func (s *Session) SyncLater() { s.later = true }
 
-// Sync waits until everything that the replies of Do so far depend on is on
-// disk. After an error none of those since the last Sync must be given to
-// anyone: what they tell may be lost. The error's text is that of the error
-// reply which a client gets instead.
+// Sync waits until all changes that the replies of Do so far depend on are on disk. After an error
+// no reply since the last Sync may be handed out: the changes may be lost. The error's text is that
+// of the error reply for the client.
 func (s *Session) Sync() error {
 	end := s.seen
 	if end == 0 {
@@ -302,8 +294,8 @@ func (s *Session) Sync() error {
 	return nil
 }
 
-// synced waits for what a reply depends on, and replaces it when that could
-// not be saved.
+// synced waits for the changes that a reply depends on, and replaces the reply when they could not
+// be saved.
 func (s *Session) synced(w []byte, from int) []byte {
 	if s.seen == 0 || s.later {
 		return w
@@ -314,8 +306,7 @@ func (s *Session) synced(w []byte, from int) []byte {
 	return w
 }
 
-// tellDurability makes CONFIG GET answer what is true of an engine with a log,
-// in Redis' words: what it calls no is never here.
+// tellDurability sets the answers of CONFIG GET about the log, in Redis' words.
 func (e *Engine) tellDurability() {
 	fsync := e.opts.Fsync.String()
 	if e.opts.Fsync == aof.Never {

@@ -1,13 +1,13 @@
 package engine
 
-// effects are the commands that repeat what a call changed, in order. Where
-// the database changes there is a SELECT.
+// effects are the commands that repeat the changes of a call, in order. A SELECT stands where the
+// database changes.
 type effects struct {
 	db, at   int // the databases of the first command and of the last
 	commands [][][]byte
 	bytes    int
-	reserved int  // of what scripts may hold
-	lasting  bool // not only what time does to keys in any case
+	reserved int  // bytes reserved from the memory of all scripts
+	lasting  bool // there are changes beside expiries, which repeat by themselves
 }
 
 func (f *effects) add(db int, args [][]byte) {
@@ -40,18 +40,18 @@ func (f *effects) reset() {
 	f.commands, f.bytes, f.lasting = f.commands[:0], 0, false
 }
 
-// change adds what a command did.
+// change adds the effect of a command.
 func (f *effects) change(db int, args [][]byte) {
 	f.lasting = true
 	f.add(db, args)
 }
 
-// journaled says whether somebody wants to know how to repeat a change.
+// journaled reports whether a log or a journal records changes.
 func (c *call) journaled() bool {
 	return (c.e.log != nil || c.e.opts.Journal != nil) && !c.e.loading
 }
 
-// instead sets what is logged in place of the command as it was given.
+// instead logs another command in place of the one that the client sent.
 func (c *call) instead(args ...[]byte) {
 	c.logged = true
 	if c.journaled() {
@@ -59,25 +59,23 @@ func (c *call) instead(args ...[]byte) {
 	}
 }
 
-// lapse logs a change that was no command's doing, in front of what the command
-// does: the end of a key whose time has passed. Replies don't wait until that is
-// on disk: after a power cut the key is there, and its time has passed again.
+// lapse logs the expiry of a key, before the effect of the command. Replies don't wait until it is
+// on disk: after a power cut the key is there again, and expires again.
 func (c *call) lapse(args ...[]byte) {
 	if c.journaled() {
 		c.effects.add(c.db, args)
 	}
 }
 
-// settleEffects makes effects complete: unless something else was said, the
-// command itself repeats what it changed.
+// settleEffects completes the effects: a command that has set none repeats itself.
 func (c *call) settleEffects() {
 	if c.dirty > 0 && !c.logged {
 		c.effects.change(c.db, c.args)
 	}
 }
 
-// log hands what was just changed to the log and to the journal. What changes
-// inside of a transaction waits for its end.
+// log hands the call's changes to the log and to the journal. Changes inside a transaction wait for
+// its end.
 func (c *call) log() {
 	if !c.journaled() || c.s != nil && c.s.executing {
 		return
@@ -108,10 +106,10 @@ func (c *call) commit() {
 // freeEffects is how many bytes of effects a script may gather that are not reserved.
 const freeEffects = 256 << 10
 
-// reserveEffects makes the effects of a script, with so many bytes, a part of what all scripts
-// may hold, and reports whether they may hold so much.
+// reserveEffects counts bytes of a script's effects in the memory of all scripts. It reports
+// whether there is room.
 func (c *call) reserveEffects(bytes int) bool {
-	if !c.s.executing { // what the scripts of a transaction gather waits for its end
+	if !c.s.executing { // effects inside a transaction wait for its end
 		bytes -= freeEffects
 	}
 	n := bytes - c.effects.reserved
@@ -125,7 +123,7 @@ func (c *call) reserveEffects(bytes int) bool {
 	return true
 }
 
-// countEffects is reserveEffects for what is there already, which may be more than was known
+// countEffects is reserveEffects for effects that exist already, which may be larger than known
 // when the command began.
 func (c *call) countEffects() {
 	for bytes := c.effects.bytes; !c.reserveEffects(bytes); bytes /= 2 { // if that is too much, half of it
@@ -147,8 +145,7 @@ func (c *call) eachHeld(f func(*shard)) {
 	c.held.each(func(i int) { f(&c.e.shards[i]) })
 }
 
-// logState logs what key holds instead of the command, for one whose result
-// can't be repeated.
+// logState logs the whole value of key instead of the command, whose result can't be repeated.
 func (c *call) logState(key []byte) {
 	c.logged = true
 	if !c.journaled() {
@@ -164,9 +161,9 @@ func (c *call) logState(key []byte) {
 	}
 }
 
-// logPanicked is called when a handler has panicked: nobody knows how much of the
-// command was done, so what is logged is the state of its keys. The commands
-// of a script are logged one by one. A command that was stopped has changed nothing.
+// logPanicked is called when a handler has panicked. Nobody knows how much of the command was done,
+// so it logs the state of the command's keys. It is called for each command of a script. A command
+// that was stopped has changed nothing.
 func (c *call) logPanicked(r any) {
 	if _, ok := r.(stopped); ok && c.dirty == 0 || c.cmd.flags&flagWrite == 0 {
 		return

@@ -26,17 +26,16 @@ const (
 type Options struct {
 	// Clock tells the time and fires timers. Defaults to the system's clock.
 	Clock Clock
-	// Journal is told of every change, while the shards that it touched are
-	// still locked. Defaults to none.
+	// Journal gets every change, while the changed shards are still locked. Defaults to none.
 	Journal Journal
-	// Events is told of every keyspace event, whatever notify-keyspace-events
-	// says, while the key's shard is locked. Defaults to none.
+	// Events gets every keyspace event, whatever notify-keyspace-events says, while the key's shard
+	// is locked. Defaults to none.
 	Events func(Event)
-	// Dir is the directory in which what is changed is saved. Defaults to none:
-	// everything is lost with the process.
+	// Dir is the directory that the engine saves changes in. Defaults to none: the data is lost
+	// when the process ends.
 	Dir string
-	// Fsync says when what is saved is on disk. Defaults to aof.EverySecond. With
-	// aof.Always no reply leaves before what it tells is there.
+	// Fsync says when changes are on disk. Defaults to aof.EverySecond. With aof.Always no reply
+	// leaves before the changes that it depends on are on disk.
 	Fsync aof.Policy
 	// CompactBytes is how long the log may grow before it is rewritten, in
 	// bytes; it may always double. Defaults to 64 MiB.
@@ -45,48 +44,47 @@ type Options struct {
 	// digests. A script that has one may use only keys that it declared.
 	// Defaults to none: all scripts are run as Lua.
 	Natives map[string]Native
-	// ScriptTimeout is how long a script may run; what it has done until then
-	// stays done. Defaults to a minute; negative: for ever, or until SCRIPT KILL.
+	// ScriptTimeout is how long a script may run. A script that takes longer ends with an error;
+	// what it has written stays. Defaults to a minute. Negative means no limit but SCRIPT KILL.
 	ScriptTimeout time.Duration
-	// ScriptSteps is how many steps a script may take, beside ScriptTimeout: calls,
-	// turns of loops, and like work in libraries, to within a few thousand. What it
-	// has done until then stays done. Defaults to no limit.
+	// ScriptSteps is how many steps a script may take, beside ScriptTimeout: calls, turns of loops
+	// and similar work in libraries, to within a few thousand. What a script has written before the
+	// limit stays. Defaults to no limit.
 	ScriptSteps int64
-	// StrictKeys refuses scripts the use of keys that they did not declare, as a
-	// cluster does. By default they may use any, as on Redis; one whose text does
-	// not show that it keeps to its KEYS then holds up everything else while it
-	// runs.
+	// StrictKeys refuses scripts the use of keys that they did not declare, as a cluster does. By
+	// default a script may use any key, as on Redis; a script whose text does not show that it
+	// keeps to its KEYS then holds up all other commands while it runs.
 	StrictKeys bool
-	// Logger gets what an operator should know: commands that panicked, with
-	// the stack, and troubles with Dir. Defaults to nothing.
+	// Logger gets warnings for an operator: commands that panicked, with the stack, and trouble
+	// with Dir. Defaults to nothing.
 	Logger *slog.Logger
 
-	// MaxMemory is how many bytes the keys may take with their values, as the engine counts
-	// them; with GOMEMLIMIT set to twice as much the process keeps to that, or to a little
-	// more with Dir. What may need more is then refused with an OOM error, or evicts other
-	// keys, as MaxMemoryPolicy says. Defaults to no limit.
+	// MaxMemory is how many bytes the keys may take with their values, as the engine counts them.
+	// With GOMEMLIMIT set to twice as much the process keeps to that, or to a little more with Dir.
+	// A command that needs more is refused with an OOM error, or evicts other keys, as
+	// MaxMemoryPolicy says. Defaults to no limit.
 	MaxMemory int64
 	// MaxMemoryPolicy says which keys go when there are too many: noeviction,
 	// allkeys-lru, allkeys-lfu, allkeys-random, and volatile-lru, volatile-lfu,
 	// volatile-random, volatile-ttl for keys with a time to live only. Defaults
 	// to noeviction: none.
 	MaxMemoryPolicy string
-	// ClientMemory returns how many bytes clients hold, and the limit of that, for INFO.
-	// Defaults to none: INFO does not tell.
+	// ClientMemory returns how many bytes clients hold, and the limit of that, for INFO. Defaults
+	// to none: INFO leaves both out.
 	ClientMemory func() (held, limit int64)
 
 	fs      aof.FS // in place of Dir
 	reserve int64
 }
 
-// A Journal records changes so that they can be repeated.
+// A Journal records changes, so that they can be repeated.
 type Journal interface {
-	// Append is given the commands that repeat a change, to be repeated all
-	// or none. It must copy what it keeps, and must not call the engine.
+	// Append gets the commands that repeat a change: repeat all of them or none. It must copy the
+	// commands that it keeps, and must not call the engine.
 	Append(Effect)
 }
 
-// An Effect is what a command, or a transaction, changed.
+// An Effect is the change of a command or of a transaction.
 type Effect struct {
 	DB       int
 	Commands [][][]byte // deterministic: absolute times, no random choice
@@ -127,8 +125,8 @@ type Engine struct {
 	callSessions sync.Pool // of *callSession, for calls without a session of their own
 	hub          hub
 	log          *aof.Log // nil without a directory
-	strict       bool     // no reply before what it depends on is on disk
-	loading      bool     // before anybody else has the engine
+	strict       bool     // no reply leaves before its changes are on disk
+	loading      bool     // the log is being read
 	found        aof.Found
 }
 
@@ -146,10 +144,10 @@ type shardState struct {
 	counters counters
 	dbs      [databaseCount]*keyspace
 	saved    uint64                           // the position in the log behind the last change
-	tracked  map[string]map[*tracker]struct{} // who has read a key: CLIENT TRACKING
+	tracked  map[string]map[*tracker]struct{} // by key, the clients that have read it: CLIENT TRACKING
 }
 
-// counters are kept by shard, so that cores do not share them.
+// Each shard has counters, so that cores do not share them.
 type counters struct{ commands, hits, misses, dirty int64 }
 
 // A keyspace is one database's part in one shard.
@@ -171,12 +169,12 @@ type stats struct {
 	evicted       atomic.Int64
 	connections   atomic.Int64
 	blocked       atomic.Int64 // commands that wait now
-	commands      atomic.Int64 // those not counted by a shard
+	commands      atomic.Int64 // commands that no shard counts
 	dirty         atomic.Int64 // changes by commands that lock several shards
 	panics        atomic.Int64
 }
 
-// New is [Open] for those who can wait.
+// New is [Open] with context.Background().
 func New(opts Options) (*Engine, error) { return Open(context.Background(), opts) }
 
 // create returns an empty engine.
@@ -198,16 +196,14 @@ func create(opts Options) *Engine {
 	return e
 }
 
-// StopScripts stops the scripts that run, whatever they have written, and those
-// that begin later, and ends DEBUG SLEEP. It is for a host that has to end and
-// can't wait: clients get an error, what was written until then stays done.
-// Close does it too, but it can't be called before the last reply has left.
+// StopScripts stops all scripts, whatever they have written, every script that begins later, and
+// DEBUG SLEEP. Clients get an error; what a script has written stays. A host that must end at once
+// calls it before its clients have their replies, which is too early for Close.
 func (e *Engine) StopScripts() { e.scripts.stopAll() }
 
-// Close stops what runs in the background, and ends every blocked command and
-// the connections of [Engine.Open]. What was changed before is then on disk,
-// whatever the policy, unless an error says that it is not. It can be called
-// more than once.
+// Close stops background work, and ends every blocked command and the connections of [Engine.Open].
+// All changes are then on disk, whatever the policy, unless the error says otherwise. It may be
+// called more than once.
 func (e *Engine) Close() error {
 	if e.closed.Swap(true) {
 		return nil

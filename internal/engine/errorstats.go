@@ -10,8 +10,8 @@ import (
 	"sync/atomic"
 )
 
-// errorStats counts error replies by their codes, for INFO: those of commands,
-// in transactions too, not those that a script caught.
+// errorStats counts error replies by their codes, for INFO: to commands, also inside transactions.
+// It leaves out errors that a script caught.
 type errorStats struct {
 	total  atomic.Int64
 	mu     sync.Mutex

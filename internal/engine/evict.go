@@ -7,16 +7,15 @@ import (
 	"time"
 )
 
-// An evictor finds keys to give up when there are too many. It looks at a few
-// in a shard chosen at random, keeps the best of all that it has seen in a pool,
-// as Redis does, and gives up the best of those.
+// An evictor finds keys to evict when memory is full. As Redis does, it samples a few keys of a
+// random shard, keeps the best candidates of all samples in a pool, and evicts the best of the
+// pool.
 //
-// Whoever needs memory evicts, before it takes a lock of its own: shards are
-// locked one at a time, and one that is taken by others is passed by, so that
-// nobody waits for a script on keys of others. No lock is held for longer than
-// it takes to look at a few keys, or to delete one.
+// The command that needs memory evicts before it takes its own locks. It locks one shard at a time,
+// and skips a shard that another call holds, so it never waits for a script on other keys. It holds
+// a lock only to sample a few keys or to delete one.
 type evictor struct {
-	mu      sync.Mutex // holds no shard's lock up: those are only tried under it
+	mu      sync.Mutex // under it shards are only tried, never waited for
 	pool    []candidate
 	weights [shardCount]uint64 // the sums of the shards' keys up to each
 	picks   int                // until they are counted again
@@ -35,7 +34,7 @@ type candidate struct {
 	db    int
 	key   string
 	score uint64 // the highest goes first
-	stamp uint64 // tells whether it was used since
+	stamp uint64 // its access then: a difference means that it was used since
 }
 
 const (
@@ -46,7 +45,7 @@ const (
 	failures     = 16 // after which the shards with keys are all taken
 )
 
-// reset forgets what was found under another policy.
+// reset drops the candidates that were found under another policy.
 func (v *evictor) reset() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -169,7 +168,7 @@ type evicted uint8
 const (
 	evictOne    evicted = iota
 	evictNone           // no key may be given up
-	evictFailed         // others hold the shards of those that may
+	evictFailed         // other calls hold the shards of all candidates
 )
 
 // evict gives up a key.
@@ -234,7 +233,7 @@ func (x *eviction) pick(p *policy) (shard, version int, ok bool) {
 	return shard, v.version, true
 }
 
-// count counts the keys of all shards that can be had.
+// count counts the keys of all shards that no other call holds.
 func (x *eviction) count(p *policy) {
 	v := &x.e.memory.evictor
 	sum, last := uint64(0), uint64(0)
@@ -313,8 +312,8 @@ func (x *eviction) look(i int, p *policy, n int) {
 	}
 }
 
-// sample looks at n keys of one database in one shard, from the one at position
-// at on when they have one.
+// sample looks at n keys of one database in one shard, from position at on for policies that keep
+// to keys with a time to live.
 func (x *eviction) sample(db int, ks *keyspace, at int, p *policy, n int) {
 	add := func(it *item) {
 		score, stamp := x.e.score(it, p)
@@ -334,8 +333,7 @@ func (x *eviction) sample(db int, ks *keyspace, at int, p *policy, n int) {
 	}
 }
 
-// score says how good it is to give up a key, and tells it from the same used
-// later.
+// score returns how good it is to evict a key, and a stamp that changes when the key is used.
 func (e *Engine) score(it *item, p *policy) (score, stamp uint64) {
 	access := it.val.access
 	switch p.choice {
@@ -351,7 +349,7 @@ func (e *Engine) score(it *item, p *policy) (score, stamp uint64) {
 	}
 }
 
-// pooled puts what was found into the pool and takes the best out of it.
+// pooled adds the sampled keys to the pool and takes the best candidate out of it.
 func (x *eviction) pooled(version int) (best candidate, ok bool) {
 	v := &x.e.memory.evictor
 	v.mu.Lock()

@@ -140,11 +140,11 @@ func rounded(ms, unit int64) int64 {
 	return n
 }
 
-// An expiryHeap holds the items of one database of one shard that have a time
-// to live, the earliest first.
+// An expiryHeap holds the items of one database of one shard that have a time to live, the earliest
+// first.
 type expiryHeap struct{ deadlines[*item] }
 
-// set gives it a deadline in Unix ms, or takes it away with 0.
+// set gives it a deadline in Unix ms, or removes the deadline with 0.
 func (h *expiryHeap) set(it *item, at int64) {
 	it.val.expire = at
 	h.deadlines.set(it, at)
@@ -152,13 +152,13 @@ func (h *expiryHeap) set(it *item, at int64) {
 
 func (h *expiryHeap) drop(it *item) { h.set(it, 0) }
 
-// A volatileHash is the item of a hash with fields that have a time to live,
-// as the keyspace remembers it by the earliest of them.
+// A volatileHash is the item of a hash whose fields have times to live. The keyspace orders it by
+// the earliest of them.
 type volatileHash struct{ it *item }
 
 func (v volatileHash) place() *int32 { return &asHash(v.it).place }
 
-// registerFields makes the sweeper look at a hash when its next field expires.
+// registerFields schedules the sweeper for the time at which the next field of a hash expires.
 func (c *call) registerFields(it *item, h *hash) {
 	at := h.earliest()
 	ks := c.shard(view(it.key)).keyspace(c.db)
@@ -170,7 +170,7 @@ func (c *call) registerFields(it *item, h *hash) {
 	}
 }
 
-// forgetFields is for an item that is about to hold something else, or nothing.
+// forgetFields is called before an item gets another value or is deleted.
 func (ks *keyspace) forgetFields(it *item) {
 	if it.val.kind() == kindHash && asHash(it).place >= 0 {
 		ks.fields.set(volatileHash{it}, 0)

@@ -17,8 +17,8 @@ const (
 	mercatorMax = 20037726.37
 )
 
-// A geoCell is the area of all points whose hash begins with the same bits.
-// The zero value stands for no cell.
+// A geoCell is the area of all points whose hashes begin with the same bits. The zero value is no
+// cell.
 type geoCell struct {
 	bits uint64
 	step uint
@@ -143,7 +143,7 @@ func (s *geoShape) bounds() geoBox {
 	return geoBox{s.lon - d, s.lat - dLat, s.lon + d, s.lat + dLat}
 }
 
-// steps estimates the size of cells of which nine cover a circle.
+// geoStepsFor estimates the size of cells so that nine of them cover a circle.
 func geoStepsFor(radius, lat float64) uint {
 	if radius == 0 {
 		return geoSteps

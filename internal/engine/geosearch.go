@@ -14,7 +14,7 @@ func cmdGeosearchstore(c *call) {
 	c.geosearch(geoQuery{at: 2, search: true, noStore: true, into: true})
 }
 
-// A geoQuery is what one of the search commands asks for.
+// A geoQuery is the query of a search command.
 type geoQuery struct {
 	at      int  // position of the key
 	radius  bool // GEORADIUS

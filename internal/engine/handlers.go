@@ -5,7 +5,7 @@ package engine
 type binding struct {
 	name    string
 	handler func(*call) // nil: the command is nothing without a subcommand
-	flags   flag        // besides those of the table
+	flags   flag        // added to the flags of the table
 }
 
 var bindings = []binding{

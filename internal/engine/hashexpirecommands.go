@@ -14,8 +14,7 @@ const (
 	errFieldsCount    = "ERR Parameter `numFields` should be greater than 0"
 )
 
-// fieldArgs reads FIELDS numfields and what follows, of which each field takes
-// width arguments.
+// fieldArgs reads FIELDS numfields and the fields, each of width arguments.
 func (c *call) fieldArgs(at, width int) ([][]byte, bool) {
 	if at >= len(c.args) || !is(c.args[at], "fields") {
 		c.err(errFieldsMissing)

@@ -4,8 +4,8 @@ import (
 	"runtime"
 )
 
-// A small hash looks through its fields for those that expire, a large one has
-// them in a heap of the entries of its dict.
+// A small hash searches its fields for expired ones. A large hash has a heap of those entries of
+// its dict that have a time to live.
 
 // setExpire gives a field a deadline in Unix ms, or takes it away with 0.
 func (h *hash) setExpire(name []byte, at int64) {
@@ -59,8 +59,8 @@ func (h *hash) due(c *call) bool {
 // fieldStep is how many fields expire without letting others have the shard.
 const fieldStep = 256
 
-// removeExpired removes at most so many of the fields whose time has passed, of a
-// small hash all, and returns their names.
+// removeExpired removes at most most of the expired fields, and of a small hash all of them. It
+// returns their names.
 func (h *hash) removeExpired(now int64, most int) (gone [][]byte) {
 	if h.big != nil {
 		for h.expiring.len() > 0 && h.expiring.at(0).at < now && len(gone) < most {
@@ -85,8 +85,7 @@ func (h *hash) removeExpired(now int64, most int) (gone [][]byte) {
 	return gone
 }
 
-// expireFields removes at most so many of the fields whose time has passed, and the
-// key when none is left.
+// expireFields removes at most most of the expired fields, and the key when no field is left.
 func (c *call) expireFields(it *item, h *hash, most int) {
 	key := view(it.key)
 	c.note(c.shard(key).dbs[c.db], it)
@@ -103,8 +102,8 @@ func (c *call) expireFields(it *item, h *hash, most int) {
 	}
 }
 
-// manyExpired says whether key is a hash of which more fields have expired than
-// are removed in one go. The shard is locked.
+// manyExpired reports whether key is a hash with more expired fields than are removed in one step.
+// The shard is locked.
 func (c *call) manyExpired(sh *shard, key []byte) bool {
 	ks := sh.dbs[c.db]
 	if ks == nil || ks.fields.len() == 0 || ks.fields.at(0).at >= c.time() {
@@ -118,8 +117,8 @@ func (c *call) manyExpired(sh *shard, key []byte) bool {
 	return h.big != nil && h.due(c) && h.expiring.len() > fieldStep
 }
 
-// expireFirst removes, before a command of a script runs, the fields of its keys whose time has
-// passed, if they are many. It may be stopped between two steps.
+// expireFirst removes the expired fields of the keys of a script's command before the command runs,
+// if they are many. The script can be stopped between two steps.
 func (c *call) expireFirst() {
 	if c.cmd.flags&flagNoLock != 0 {
 		return
@@ -135,8 +134,8 @@ func (c *call) expireFirst() {
 	}
 }
 
-// expireInSteps removes the fields of a hash whose time has passed, and lets others
-// have the shard now and then. No shard is held.
+// expireInSteps removes the expired fields of a hash, and unlocks the shard between the steps. No
+// shard is held.
 func (e *Engine) expireInSteps(i, db int, key []byte) {
 	for e.expireStep(i, db, key) {
 		runtime.Gosched()

@@ -67,7 +67,7 @@ func cmdInfo(c *call) {
 	c.verbatim(b.String())
 }
 
-// redisVersion is the version of Redis whose replies the engine gives.
+// redisVersion is the version of Redis that the engine imitates.
 const redisVersion = "7.0.15"
 
 func (e *Engine) infoServer(_ *call, b *strings.Builder) {
@@ -76,7 +76,7 @@ func (e *Engine) infoServer(_ *call, b *strings.Builder) {
 		redisVersion, runtime.GOOS, runtime.GOARCH, runtime.Version(), os.Getpid(), e.runID, up, up/86400)
 }
 
-// newRunID returns what INFO names a server by: 40 hexadecimal digits.
+// newRunID returns the name of a server in INFO: 40 hexadecimal digits.
 func newRunID() string { return randid.Hex(20) }
 
 func (e *Engine) infoClients(c *call, b *strings.Builder) {
@@ -137,8 +137,8 @@ func (e *Engine) infoKeyspace(c *call, b *strings.Builder) {
 func cmdMemoryDoctor(c *call)      { c.verbatim("Nothing to report.") }
 func cmdMemoryMallocStats(c *call) { c.verbatim("Stats not supported for the current allocator") }
 
-// cmdMemoryPurge collects garbage and gives memory back to the system, so that
-// allocator_allocated is then what is alive.
+// cmdMemoryPurge collects garbage and returns memory to the system. allocator_allocated is then the
+// memory in use.
 func cmdMemoryPurge(c *call) {
 	debug.FreeOSMemory()
 	c.ok()

@@ -5,18 +5,18 @@ import (
 	"time"
 )
 
-// A command that a script runs keeps the script's shards, and the script can't be stopped
-// while the command runs. So what goes over much data counts its work, and looks now and
-// then whether the script has to end. It does so before it changes anything. A command that
-// no script runs is never stopped: it takes as long as in Redis.
+// A command of a script keeps the script's shards, and SCRIPT KILL can't stop the script while the
+// command runs. So a command that goes over much data counts its work, and checks now and then
+// whether the script must end. It does so before it changes anything. A command outside a script is
+// never stopped: it takes as long as in Redis.
 
 const errStopped = "ERR the command was stopped: its script has to end"
 
-// A stopped is the panic that ends a command whose script has to end. The script finds
-// the reason by itself: see scriptHost.Call.
+// A stopped is the panic that ends a command whose script must end. scriptHost.Call finds the
+// reason.
 type stopped struct{}
 
-// stepsPerCheck is how many steps pass between two looks. A step is some ten nanoseconds.
+// stepsPerCheck is the number of steps between two checks. A step takes some ten nanoseconds.
 const stepsPerCheck = 1 << 16
 
 const (
@@ -25,15 +25,14 @@ const (
 	stepsPerElement = 4  // of a list, to reply with it or to add it
 )
 
-// work counts n steps. It may end the command, so nothing may have been changed.
+// work counts n steps. It may end the command, so the command must not have changed anything yet.
 func (c *call) work(n int) {
 	if c.worked += n; c.worked >= stepsPerCheck {
 		c.checkInterrupt()
 	}
 }
 
-// inParts calls f for one part of n bytes after the other, and counts each byte as often
-// as it is gone over.
+// inParts calls f for one part of n bytes after the other. It counts times passes over each byte.
 func (c *call) inParts(n, times int, f func(from, to int)) {
 	const part = 64 << 10
 	for from := 0; from < n; from += part {
@@ -43,13 +42,13 @@ func (c *call) inParts(n, times int, f func(from, to int)) {
 	}
 }
 
-// workBytes counts n bytes that were gone over.
+// workBytes counts one pass over n bytes.
 func (c *call) workBytes(n int) { c.work(n / bytesPerStep) }
 
-// workElement counts what it takes to add an element to a value.
+// workElement counts the work of adding an element to a value.
 func (c *call) workElement(b []byte) { c.work(2*stepsPerMember + len(b)/bytesPerStep) }
 
-// longValue is the length in bytes from which a script's copy of a value looks.
+// longValue is the length in bytes from which a script checks for its end while it copies a value.
 const longValue = 1 << 20
 
 // copied is [clone] of a value that may be long.
@@ -60,7 +59,7 @@ func (c *call) copied(b []byte) []byte {
 	return clone(b)
 }
 
-// copiedIfLong returns nil for a value that is copied without a look.
+// copiedIfLong returns nil for a value that is short enough to be copied without a check.
 func (c *call) copiedIfLong(b []byte) []byte {
 	if c.running == nil || len(b) < longValue {
 		return nil
@@ -70,7 +69,7 @@ func (c *call) copiedIfLong(b []byte) []byte {
 	return out
 }
 
-// longBulk is bulk for a value that may be long, of a command that has changed nothing yet.
+// longBulk is bulk for a value that may be long. The command must not have changed anything yet.
 func (c *call) longBulk(b []byte) {
 	if c.running == nil || len(b) < longValue {
 		c.bulk(b)
@@ -88,14 +87,14 @@ func (c *call) longBulk(b []byte) {
 	c.w = append(c.w, '\r', '\n')
 }
 
-// mostRemoved is how many elements a command of a script removes one by one, which can't be
-// stopped halfway. When there are more it makes a new value of what stays.
+// mostRemoved is how many elements a command of a script removes one by one, which can't be stopped
+// halfway. With more, the command makes a new value of the elements that stay.
 const mostRemoved = 1 << 15
 
-// workMatch counts what it takes to compare a name with a pattern.
+// workMatch counts the work of comparing a name with a pattern.
 func (c *call) workMatch(pattern []byte, name string) { c.work(2 + (len(pattern)+len(name))/2) }
 
-// checkInterrupt ends the command when its script has to end.
+// checkInterrupt ends the command when its script must end.
 func (c *call) checkInterrupt() {
 	c.worked = 0
 	r := c.running

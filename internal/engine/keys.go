@@ -45,7 +45,7 @@ func cmdType(c *call) {
 	}
 }
 
-// adopt gives key, which must not exist, what another key held.
+// adopt gives key, which must not exist, the value of another key.
 func (c *call) adopt(key []byte, from *item, at int64) *item {
 	it := c.create(key, from.val.obj)
 	it.val.str, it.val.raw, it.val.plain = from.val.str, from.val.raw, from.val.plain

@@ -2,8 +2,7 @@ package engine
 
 import "math"
 
-// lookup returns the item of key, or nil. A key whose time has passed is
-// deleted first.
+// lookup returns the item of key, or nil. It deletes an expired key first.
 func (c *call) lookup(key []byte) *item {
 	sh := c.shard(key)
 	ks := sh.dbs[c.db]
@@ -20,7 +19,7 @@ func (c *call) lookup(key []byte) *item {
 	}
 	if it.val.obj != nil && it.val.obj.kind == kindHash {
 		if h := asHash(it); h.due(c) {
-			c.expireFields(it, h, math.MaxInt) // what is many goes before, see manyExpired
+			c.expireFields(it, h, math.MaxInt) // manyExpired has removed large numbers before
 			if h.len() == 0 {
 				return nil
 			}
@@ -47,7 +46,7 @@ func (c *call) read(key []byte) *item {
 	return it
 }
 
-// write is lookup for commands that change what they find.
+// write is lookup for commands that change the value.
 func (c *call) write(key []byte) *item {
 	it := c.lookup(key)
 	if it != nil {
@@ -148,7 +147,7 @@ func (c *call) remove(key []byte) *item {
 	return it
 }
 
-// detach takes an item that has left the dict out of what else refers to it.
+// detach removes the other references to an item that has left the dict.
 func (c *call) detach(ks *keyspace, it *item) {
 	c.note(ks, it)
 	it.val.state |= itemGone
@@ -190,7 +189,7 @@ func (c *call) touch(sh *shard, db int, key []byte) {
 	}
 }
 
-// tell tells those who are not sessions with WATCH that key has changed.
+// tell notes for the Journal, and for CLIENT TRACKING, that key has changed.
 func (c *call) tell(sh *shard, key []byte) {
 	if c.e.opts.Journal != nil {
 		c.touched = append(c.touched, key)
@@ -200,7 +199,7 @@ func (c *call) tell(sh *shard, key []byte) {
 	}
 }
 
-// expireItem deletes an item whose time has passed.
+// expireItem deletes an expired item.
 func (c *call) expireItem(sh *shard, ks *keyspace, it *item) {
 	ks.keys.remove(view(it.key))
 	c.detach(ks, it)

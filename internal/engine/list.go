@@ -1,12 +1,11 @@
 package engine
 
-// A list is a deque of chunks, in which the elements lie one behind the other as
-// bytes. Both ends cost O(1), the middle the number of chunks and one chunk's
-// elements, and an insertion moves at most one chunk. A list that is no longer
-// than a chunk is what Redis calls a listpack, a longer one a quicklist: here too
-// the elements have no headers and nothing that a garbage collector looks at.
+// A list is a deque of chunks, whose elements lie one behind the other as bytes. Both ends cost
+// O(1). The middle costs the number of chunks and one chunk's elements; an insertion moves at most
+// one chunk. A list of one chunk is Redis' listpack, a longer list its quicklist: here too the
+// elements have no headers, and the garbage collector scans none of them.
 //
-// Strings that a list returns lie in it: they are valid until it is changed.
+// Strings that a list returns point into it: they are valid until the list changes.
 type list struct {
 	first, last *chunk
 	n           int
@@ -14,14 +13,13 @@ type list struct {
 	own         chunk // the first that there was: most lists have no other
 }
 
-// chunkBytes is how long a chunk may become that has more than one element. It
-// is what Redis' list-max-listpack-size of -1 says; twice of it, the default
-// there, makes an insertion in the middle cost twice as much.
+// chunkBytes is the greatest length of a chunk with more than one element, as with Redis'
+// list-max-listpack-size of -1. Twice as much, Redis' default, makes an insertion in the middle
+// cost twice as much.
 const chunkBytes = 4096
 
-// A chunk has its elements in buf[from:to]: each is its length, its bytes, and
-// its length once more for those who come from behind. A length is a varint,
-// the second one with its bytes in reverse.
+// A chunk has its elements in buf[from:to]. An element is its length, its bytes, and its length
+// again for reading backwards. A length is a varint, the second one with its bytes in reverse.
 type chunk struct {
 	prev, next *chunk
 	buf        []byte
@@ -40,7 +38,7 @@ func lengthBytes(n int) int {
 	return size
 }
 
-// entryBytes is what an element of n bytes takes.
+// entryBytes is the size of an element of n bytes in a chunk.
 func entryBytes(n int) int { return n + 2*lengthBytes(n) }
 
 // putEntry writes an element at b[0:].
@@ -89,8 +87,7 @@ func (k *chunk) before(i int) int {
 	}
 }
 
-// newChunk makes a chunk of at least size bytes, whose elements will come from
-// the front or from the back.
+// newChunk makes a chunk of at least size bytes, to be filled from the front or from the back.
 func (l *list) newChunk(size int, front bool) *chunk {
 	return l.makeChunk(&chunk{}, size, front)
 }

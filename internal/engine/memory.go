@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// memory is the limit of what the keys may take, and what happens beyond it.
+// memory has the limit of the memory of keys, and the policy beyond it.
 type memory struct {
-	_    [cacheLine]byte // what is around used is read by every command and hardly ever written
+	_    [cacheLine]byte // used is written often, its neighbours are only read
 	used atomic.Int64    // bytes that all keys take
 	_    [cacheLine]byte
 
@@ -71,7 +71,7 @@ func findPolicy(name string) *policy {
 	return &evictionPolicies[i]
 }
 
-// checkMemory finds what is wrong with the options.
+// checkMemory checks MaxMemory and MaxMemoryPolicy.
 func (o *Options) checkMemory() (err error) {
 	if o.MaxMemory < 0 {
 		err = fmt.Errorf("engine: MaxMemory is %d; want at least 0", o.MaxMemory)
@@ -121,8 +121,7 @@ func parseMemory(s string) (int64, bool) {
 	return int64(n) * times, true //nolint:gosec // 63 bits
 }
 
-// set takes over a parameter, checked before, and returns it as CONFIG GET
-// tells it.
+// set sets a parameter to a checked value, and returns the value for CONFIG GET.
 func (m *memory) set(name, value string) string {
 	n, _ := parseInt([]byte(value))
 	switch name {
@@ -163,7 +162,7 @@ func (m *memory) over() bool {
 	return limit != 0 && m.used.Load() > limit
 }
 
-// patience is how long one command evicts for others before it goes on.
+// patience is how long a command evicts for others before it goes on.
 func (m *memory) patience() time.Duration {
 	t := m.tenacity.Load()
 	switch {
@@ -181,12 +180,12 @@ func (m *memory) patience() time.Duration {
 
 const errOOM = "OOM command not allowed when used memory > 'maxmemory'."
 
-// crowded makes room for cmd when the keys take more than they may, and returns
-// why it can't be run, "" when it can.
+// crowded makes room for cmd when the keys take more than the limit. It returns why the command
+// can't run, "" when it can.
 //
-// Redis evicts before reads as well. Here only what may need more memory does,
-// and what is left above the limit goes in the background. A script is run, and
-// its commands, or the script as a whole, are refused later.
+// Redis evicts before reads as well. Here only commands that may need more memory evict; the rest
+// above the limit goes in the background. A script runs, and its commands, or the script as a
+// whole, are refused later.
 func (c *call) crowded(cmd *command) string {
 	c.oom = false
 	s := c.s
@@ -227,14 +226,14 @@ func (c *call) denied(cmd *command, args [][]byte) bool {
 // needsRoom says whether a script as a whole is refused above the limit.
 func (sc *script) needsRoom() bool { return sc.mayWrite && !sc.allowOOM }
 
-// sharesNoValues reports whether no two keys may share a value, because each has an access
-// time of its own. None do; OBJECT REFCOUNT tells what Redis would.
+// sharesNoValues reports whether Redis would share no values between keys, because each key has an
+// access time of its own. Here no keys share values; OBJECT REFCOUNT answers as Redis does.
 func (m *memory) sharesNoValues() bool {
 	choice := m.policy.Load().choice
 	return m.limit.Load() != 0 && (choice == chooseIdle || choice == chooseRare)
 }
 
-// initMemory takes the options over.
+// initMemory sets the parameters from the options.
 func (e *Engine) initMemory() {
 	for name, s := range memorySettings {
 		e.memory.set(name, s.value)

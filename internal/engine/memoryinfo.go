@@ -6,10 +6,9 @@ import (
 	"strings"
 )
 
-// What used_memory and MEMORY STATS tell is what maxmemory is compared with:
-// the keys with their values. Buffers of clients, subscriptions, scripts and
-// what CLIENT TRACKING remembers are not in it; the allocator's figures are of
-// the whole process.
+// used_memory and MEMORY STATS report the memory that maxmemory limits: the keys with their values.
+// Buffers of clients, subscriptions, scripts and the tables of CLIENT TRACKING are left out. The
+// figures of the allocator are those of the whole process.
 
 // human writes a number of bytes as Redis does.
 func human(n int64) string {
@@ -24,7 +23,7 @@ func human(n int64) string {
 	return fmt.Sprintf("%.2f%c", f, units[i])
 }
 
-// overhead is the part of the memory that is not of keys and values themselves.
+// overhead is the part of the memory beside the keys and values themselves.
 func (e *Engine) overhead(c *call) int64 {
 	keys := 0
 	e.eachShard(c, func(sh *shard) {

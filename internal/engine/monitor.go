@@ -46,8 +46,8 @@ func (m *monitors) remove(s *Session) {
 	m.n.Store(int32(len(m.all))) //nolint:gosec // counts sessions
 }
 
-// monitor shows the command at hand to those who watch. What only an
-// administrator may run is not shown, nor what may hold a password.
+// monitor shows the command to clients in MONITOR. Commands for administrators only, and commands
+// that may hold a password, are not shown.
 func (c *call) monitor(args [][]byte) {
 	if c.e.monitors.n.Load() == 0 || c.cmd.Has(rediscmd.Admin) || c.cmd.Name == "auth" || c.cmd.Name == "hello" {
 		return

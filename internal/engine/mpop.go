@@ -6,7 +6,7 @@ import (
 	"github.com/redoubt-go/redoubt/internal/resp"
 )
 
-// A multiPop is what LMPOP and ZMPOP do differently.
+// A multiPop has the differences between LMPOP and ZMPOP.
 type multiPop struct {
 	kind kind
 	ends [2]string // the words for the two ends

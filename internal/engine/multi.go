@@ -11,12 +11,12 @@ type queued struct {
 	script compiled
 }
 
-// A watch is what a session has seen of a key that it watches.
+// A watch is the state of a key when a session began to watch it.
 type watch bool
 
 const (
 	watchKey     watch = false
-	watchExpired watch = true // its time had passed already: to delete it is no change
+	watchExpired watch = true // it had expired already: deleting it is no change
 )
 
 // enqueue queues a command, and returns why it can't, "" if it can. Behind a command that was
@@ -135,8 +135,8 @@ func cmdUnwatch(c *call) {
 	c.ok()
 }
 
-// unwatch forgets the watched keys. Keys that a slow script locks are left for later, because
-// nobody waits for this to be answered with BUSY.
+// unwatch drops the watched keys. Keys in shards that a slow script holds are left for
+// finishUnwatch, because unwatch must not answer BUSY.
 func (s *Session) unwatch() {
 	s.unwatchBy(func(mu *shardLock) bool {
 		if s.e.scripts.slow.Load() > 0 {
@@ -147,7 +147,7 @@ func (s *Session) unwatch() {
 	})
 }
 
-// finishUnwatch forgets what unwatch has left. It may wait.
+// finishUnwatch drops the keys that unwatch has left. It may wait.
 func (s *Session) finishUnwatch() {
 	if s.unwatching {
 		s.unwatchBy(func(mu *shardLock) bool { mu.Lock(); return true })
@@ -187,19 +187,18 @@ func (ks *keyspace) find(key []byte, now int64) (there, expired bool) {
 	return it != nil, it != nil && it.val.expire != 0 && it.val.expire < now
 }
 
-// touchExpired tells the sessions that watch key that it was deleted because
-// its time has passed.
+// touchExpired tells the sessions that watch key that it was deleted because it had expired.
 func (sh *shard) touchExpired(dk dbKey) {
 	for s, w := range sh.watched[dk] {
 		if w == watchKey {
 			s.stale.Store(true)
 		}
-		sh.watched[dk][s] = watchKey // of what comes next
+		sh.watched[dk][s] = watchKey // the next change counts
 	}
 }
 
-// touchWatched tells the sessions that watch keys of a database that from takes
-// the place of what it held, ks. Either may be nil.
+// touchWatched tells the sessions that watch keys of a database that from replaces its keys, ks.
+// Either may be nil.
 func (sh *shard) touchWatched(db int, ks, from *keyspace, now int64) {
 	for dk, sessions := range sh.watched {
 		if dk.db != db {

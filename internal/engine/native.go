@@ -22,7 +22,7 @@ type Tx struct {
 	host       *scriptHost
 }
 
-// Micros is the time in µs since 1970, as the command TIME tells a script.
+// Micros is the script's time in µs since 1970, as the command TIME returns it.
 func (tx *Tx) Micros() int64 { return tx.host.outer.micros() }
 
 // Do runs a command as redis.call does. The value is good until the next
@@ -30,7 +30,7 @@ func (tx *Tx) Micros() int64 { return tx.host.outer.micros() }
 func (tx *Tx) Do(args ...[]byte) Value {
 	h := tx.host
 	wrote := h.outer.dirty > 0
-	h.argv = append(h.argv[:0], args...) // so that the caller's list needs no memory
+	h.argv = append(h.argv[:0], args...) // the caller's list then needs no allocation
 	h.reply = h.command(h.reply[:0], resp.RESP2, h.argv)
 	if h.reply[0] == '-' {
 		if !wrote {
@@ -92,7 +92,7 @@ type (
 	nativeError string
 )
 
-// native runs f and reports whether it did what the script would.
+// native runs f. It reports false when the script must run as Lua.
 func (h *scriptHost) native(f Native, keys, args [][]byte) (done bool) {
 	c := h.outer
 	from := len(c.w)

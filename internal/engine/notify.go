@@ -64,7 +64,7 @@ func formatEvents(flags uint32) string {
 	return b.String()
 }
 
-// notify tells of an event on key.
+// notify sends the keyspace event of a change of key.
 func (c *call) notify(class uint32, event string, key []byte) {
 	if f := c.e.opts.Events; f != nil && !c.e.loading {
 		i := 0

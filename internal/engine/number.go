@@ -52,8 +52,7 @@ func underflows(s string) bool {
 	return strings.ContainsAny(mantissa, "123456789")
 }
 
-// cFloat makes C's hexadecimal numbers, whose exponent is optional, readable
-// for Go.
+// cFloat rewrites C's hexadecimal numbers, whose exponent is optional, for Go.
 func cFloat(s string) string {
 	t := strings.TrimLeft(s, "+-")
 	if len(t) > 2 && t[0] == '0' && (t[1] == 'x' || t[1] == 'X') && !strings.ContainsAny(t, "pP") {

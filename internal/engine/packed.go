@@ -2,11 +2,10 @@ package engine
 
 import "encoding/binary"
 
-// packed holds the fields of a small hash in the order of insertion, one behind
-// the other: each is the lengths of its name and its value, as varints, and the
-// bytes of both. There is one allocation for all of them, in which a garbage
-// collector has nothing to look at. Strings that it returns lie in it: they are
-// valid until it is changed.
+// packed holds the fields of a small hash in the order of insertion, one behind the other. A field
+// is the lengths of its name and its value, as varints, and the bytes of both. All fields are one
+// allocation, which the garbage collector need not scan. Strings that it returns point into it:
+// they are valid until it changes.
 type packed []byte
 
 // length reads a varint at i.
@@ -38,10 +37,10 @@ func (p packed) find(name []byte) (at int, value []byte, next int) {
 	return -1, nil, 0
 }
 
-// pairBytes is what a field takes.
+// pairBytes is the size of a field.
 func pairBytes(name, value int) int { return lengthBytes(name) + lengthBytes(value) + name + value }
 
-// splice makes room for size bytes at from, in place of those to to.
+// splice makes room for size bytes in place of those between from and to.
 func (p packed) splice(from, to, size int) packed {
 	n := len(p) - (to - from) + size
 	if n > cap(p) {

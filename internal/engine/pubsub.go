@@ -10,8 +10,7 @@ import (
 	"github.com/redoubt-go/redoubt/internal/resp"
 )
 
-// pubsub knows who listens to which channel. Its lock is taken after those of
-// shards, never before.
+// pubsub has the subscribers of each channel. Lock it after shards, never before.
 type pubsub struct {
 	mu       sync.RWMutex
 	channels map[string]map[*Session]struct{}
@@ -36,8 +35,8 @@ type subscriptions struct {
 	patterns nameSet
 }
 
-// A nameSet is a set of names that remembers an order, so that each is found
-// and removed in the same time however many there are.
+// A nameSet is an ordered set of names. Finding and removing one takes the same time however many
+// there are.
 type nameSet struct {
 	names []string
 	at    map[string]int
@@ -182,7 +181,7 @@ func (p *pubsub) drop(s *Session) {
 func cmdPublish(c *call)  { c.int(int64(c.e.pubsub.publish(c.args[1], c.args[2]))); c.dirty++ }
 func cmdSpublish(c *call) { c.int(int64(c.e.pubsub.spublish(c.args[1], c.args[2]))); c.dirty++ }
 
-// topic tells the three kinds of subscription apart.
+// A topic is one of the three kinds of subscription.
 type topic uint8
 
 const (
@@ -207,7 +206,8 @@ func (s *Session) topics(t topic) *nameSet {
 	return &s.subs.channels
 }
 
-// countOf is the number that replies tell: shard channels count apart.
+// countOf is the number in the replies to SUBSCRIBE and its relatives: shard channels count
+// separately.
 func (s *Session) countOf(t topic) int {
 	if t == topicShard {
 		return s.subs.shard.len()

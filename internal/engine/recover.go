@@ -7,13 +7,12 @@ import (
 	"github.com/redoubt-go/redoubt/internal/resp"
 )
 
-// A panic of a command is a fault of the engine, and costs that command its
-// reply, not the host its process. What it did until then stays done and is
-// logged as the state of its keys, no lock stays held, and the session goes
-// on. The functions below are deferred by whoever runs commands.
+// A panic of a command is a fault of the engine. It costs that command its reply, not the host its
+// process. Whatever the command did before the panic stays, and the engine logs the state of its
+// keys. No lock stays held, and the session goes on. Callers that run commands defer the functions
+// below.
 
-// recoverLocked turns the panic of a handler into its reply. The shards that the call
-// holds are held still.
+// recoverLocked turns the panic of a handler into its reply. The call still holds its shards.
 func (c *call) recoverLocked(from int) {
 	if r := recover(); r != nil {
 		c.panicked(from, r)
@@ -22,7 +21,7 @@ func (c *call) recoverLocked(from int) {
 	}
 }
 
-// recoverUnlocked is recoverLocked for what holds no shards.
+// recoverUnlocked is recoverLocked for a call that holds no shards.
 func (c *call) recoverUnlocked(from int) {
 	if r := recover(); r != nil {
 		c.forgetCharges() // a charge that can't be settled would make the next command panic
@@ -49,8 +48,8 @@ func (c *call) panicked(from int, r any) {
 	c.w = resp.AppendError(c.w[:from], "ERR internal error: "+panicText(r))
 }
 
-// refuseReply replaces the reply, which begins at from in c.w, and gives back memory that is
-// mostly unused then.
+// refuseReply replaces the reply, which begins at from in c.w, by an error, and frees memory that
+// is mostly unused then.
 func (c *call) refuseReply(from int, why string) {
 	w := c.w[:from]
 	if cap(w) > maxIdleReply && len(w) < cap(w)/2 {
@@ -61,7 +60,7 @@ func (c *call) refuseReply(from int, why string) {
 	c.w = resp.AppendError(w, why)
 }
 
-// panicked notes a panic, with the stack of the goroutine that it was in.
+// panicked logs a panic with the stack of its goroutine.
 func (e *Engine) panicked(what, name string, r any) {
 	e.stats.panics.Add(1)
 	if log := e.opts.Logger; log != nil {

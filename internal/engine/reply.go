@@ -38,7 +38,7 @@ func (c *call) wrongType()        { c.err(errWrongType) }
 func (c *call) isRESP3() bool     { return c.proto == resp.RESP3 }
 func (c *call) boolInt(v bool)    { c.int(b2i(v)) }
 
-// bulk and str are what all large replies are made of.
+// bulk and str make the parts of all large replies.
 
 func (c *call) bulk(b []byte) {
 	c.room(len(b))
@@ -70,13 +70,12 @@ func (c *call) double(f float64) {
 	c.w = append(c.w, '\r', '\n')
 }
 
-// A later is an aggregate whose length is known when it is complete.
+// A later is an aggregate whose length is known only when it is complete.
 type later int
 
 func (c *call) begin() later { return later(len(c.w)) }
 
-// end puts the head of an array of n elements in front of what was written
-// since at.
+// end inserts the head of an array of n elements before the elements, which begin at at.
 func (c *call) end(at later, n int) {
 	var buf [24]byte
 	head := append(buf[:0], '*')

@@ -7,8 +7,8 @@ import (
 	"github.com/redoubt-go/redoubt/internal/rdb"
 )
 
-// cmdDump answers with the value in the form of Redis 7.0's RDB files. A hash
-// whose fields have a time to live is in that of Redis 7.4.
+// cmdDump replies with the value in the format of Redis 7.0's RDB files, and with a hash whose
+// fields have times to live in the format of Redis 7.4.
 func cmdDump(c *call) {
 	it := c.read(c.args[1])
 	if it == nil {
@@ -22,7 +22,7 @@ func cmdDump(c *call) {
 
 // roomFor ends the command when a payload of v would be too large, before the payload is made.
 func (c *call) roomFor(v *rdb.Value) {
-	const longestInt = 11 // what is longer is never written as a number, which takes less
+	const longestInt = 11 // a longer string is never stored as a number
 	n := len(v.Str)
 	for _, part := range [][][]byte{v.Elements, v.Values} {
 		for _, b := range part {
@@ -80,9 +80,8 @@ func (v *value) export(work func(steps int)) *rdb.Value {
 	return out
 }
 
-// imported makes what a key holds of v, which is no string. It returns nil when
-// a member or a field is there twice, or a field expires later than any command
-// can say: what is saved is commands.
+// imported makes a value from v, which is no string. It returns nil when a member or a field occurs
+// twice, or when a field expires later than any command can set: the log consists of commands.
 func (c *call) imported(v *rdb.Value) *object {
 	var o *object
 	var added int
@@ -130,10 +129,10 @@ func (c *call) imported(v *rdb.Value) *object {
 	return o
 }
 
-// restoreOptions are those of RESTORE.
+// restoreOptions are the options of RESTORE.
 type restoreOptions struct {
 	replace, absolute bool
-	idle, freq        int64 // in seconds, and as OBJECT FREQ tells it; -1 when not given
+	idle, freq        int64 // in seconds, and as in OBJECT FREQ; -1 when not given
 }
 
 func (c *call) parseRestore() (o restoreOptions, ok bool) {

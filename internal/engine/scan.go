@@ -37,7 +37,7 @@ func cmdKeys(c *call) {
 	})
 }
 
-// scanOptions are what SCAN and its relatives take behind the cursor.
+// scanOptions are the options of SCAN and its relatives.
 type scanOptions struct {
 	pattern []byte
 	count   int
@@ -48,7 +48,7 @@ func (o *scanOptions) matches(name string) bool {
 	return o.pattern == nil || glob.Match(o.pattern, view(name))
 }
 
-// scanArgs reads the cursor at args[at] and what follows it.
+// scanArgs reads the cursor at args[at] and the options behind it.
 func (c *call) scanArgs(at int) (cursor uint64, o scanOptions, ok bool) {
 	o.count = 10
 	cursor, err := strconv.ParseUint(string(c.args[at]), 10, 64)
@@ -104,8 +104,8 @@ func scanDict[V any](d *dict[V], cursor uint64, count int, f func(*entry[V])) ui
 
 func (c *call) cursor(n uint64) { c.str(strconv.FormatUint(n, 10)) }
 
-// endScan puts the cursor and the head of an array of n elements in front of
-// what was written since at.
+// endScan inserts the cursor and the head of an array of n elements before the elements, which
+// begin at at.
 func (c *call) endScan(at later, next uint64, n int) {
 	c.end(at, n)
 	body := slices.Clone(c.w[at:])

@@ -22,7 +22,7 @@ type scriptHost struct {
 	running  *scriptRun // run, while it is Lua that runs
 	tx       Tx
 	reply    []byte
-	held     int         // bytes of reply, of what scripts may hold
+	held     int         // bytes of reply, reserved from the memory of all scripts
 	long     bool        // the last command took so
 	argv     [][]byte    // of a native's command
 	words    [4][32]byte // see Tx.Word
@@ -75,7 +75,7 @@ func (c *call) eval(loaded, readOnly bool) {
 		c.err(errOOM)
 		return
 	}
-	c.logged = true // what the script's commands log
+	c.logged = true // the script's commands log their own changes
 	h := c.s.host
 	if h == nil {
 		h = &scriptHost{argv: make([][]byte, 0, roomyArgs), reply: make([]byte, 0, roomyReply)}
@@ -133,8 +133,8 @@ func (h *scriptHost) lua(sc *script, keys, args [][]byte) {
 
 const scriptsHold = "the scripts that run at once hold too much memory"
 
-// reserve makes n bytes of a reply to a command of the script a part of what all scripts may
-// hold, until the next command.
+// reserve counts n bytes for the reply to a command of the script, until the next command, in the
+// memory of all scripts. It reports whether there is room.
 func (h *scriptHost) reserve(n int) bool {
 	more := n - h.held
 	if more > 0 && !h.outer.e.lua.Reserve(more) {

@@ -25,25 +25,25 @@ type script struct {
 	allowOOM bool   // by its first line, as the next two
 	readOnly bool
 	mayWrite bool // the same, said the other way round: it has such a line
-	keysOnly bool // uses no keys but those that it is given
+	keysOnly bool // uses only the keys in KEYS
 	source   string
 	size     int  // in bytes, compiled, with its source
 	kept     bool // by SCRIPT LOAD
 }
 
-// A scriptCache holds the scripts that EVALSHA can name: those of SCRIPT LOAD
-// until they are flushed, and of those that came by EVAL only the latest.
+// A scriptCache holds the scripts that EVALSHA can name: scripts of SCRIPT LOAD until they are
+// flushed, and the latest scripts of EVAL.
 type scriptCache struct {
 	mu       sync.RWMutex
 	byDigest map[string]*script
 	flushes  atomic.Int64
-	kept     int       // bytes of those that are kept
+	kept     int       // bytes of the scripts of SCRIPT LOAD
 	passing  []*script // the others, oldest first
-	bytes    int       // of those
+	bytes    int       // bytes of the scripts of EVAL
 }
 
-// smallScript is the largest script, in bytes, that a session remembers. What it remembers
-// stays in memory after the cache has forgotten it.
+// smallScript is the largest script, in bytes, that a session remembers. The script then stays in
+// memory after the cache has dropped it.
 const smallScript = 64 << 10
 
 var (
@@ -171,8 +171,8 @@ func (sc *scriptCache) flush() {
 	sc.flushes.Add(1)
 }
 
-// script is find, which first looks at what the session ran last: cores share
-// no lock then.
+// script is find for a session. It tries the session's last script first, without a lock that cores
+// share.
 func (s *Session) script(digest []byte) *script {
 	flushes := s.e.cache.flushes.Load()
 	if last := s.lastScript; last != nil && last.digest == text(digest) && flushes == s.scriptFlushes {

@@ -6,13 +6,12 @@ import (
 	"github.com/redoubt-go/redoubt/internal/lua"
 )
 
-// Which shards a script locks is decided before it runs, for it can't be undone
-// when it touches another key than those it declared. On Redis it may, so it
-// locks all, unless it is known to keep to its KEYS: by its text, or because a
-// Native stands for it. Rejected: to begin with the shards of KEYS and to take
-// the others when they are touched, which can't be done without giving up the
-// order of locks, or what was written; and to trust a script that has behaved
-// well so far.
+// The engine decides before a script runs which shards the script locks, because a script can't be
+// undone when it uses an undeclared key. On Redis a script may use any key, so by default it locks
+// all shards. It locks only the shards of KEYS when it is known to keep to them: by its text, or
+// because it has a Native. Rejected: locking the shards of KEYS first and others when they are
+// used, which breaks the order of locks or loses writes; trusting a script that has kept to its
+// keys so far.
 
 // keepsToKeys reports whether a command that runs a script needs only the shards
 // of the keys that it declares.
@@ -59,8 +58,8 @@ func (cmd *command) source(args [][]byte) (text []byte, ok bool) {
 	return nil, false
 }
 
-// load is the cache's, which first looks at what the session ran last by EVAL.
-// A script is wanted twice, to lock and to run.
+// load is the cache's load for a session, and tries the session's last EVAL first. Each EVAL needs
+// its script twice, to lock and to run.
 func (s *Session) load(source []byte) (*script, error) {
 	flushes := s.e.cache.flushes.Load()
 	if last := s.lastEval; last != nil && last.source == text(source) && flushes == s.evalFlushes {
@@ -87,8 +86,7 @@ func declared(args [][]byte) (n int, why string) {
 	}
 }
 
-// declares reports whether the text of a script shows that it uses no keys but
-// those in KEYS.
+// declares reports whether the text of a script shows that it uses only the keys in KEYS.
 func declares(p *lua.Proto) bool {
 	calls, ok := p.Calls()
 	for i := range calls {
@@ -97,8 +95,8 @@ func declares(p *lua.Proto) bool {
 	return ok
 }
 
-// usesKeys reports whether the command of a script, whatever it is given, uses
-// no keys but those in KEYS.
+// usesKeys reports whether a command of a script uses only the keys in KEYS, whatever its other
+// arguments are.
 func usesKeys(call *lua.Call) bool {
 	var words [][]byte // as far as they are known
 	for _, a := range call.Args {
@@ -144,8 +142,8 @@ func usesKeys(call *lua.Call) bool {
 	return true
 }
 
-// mistaken is called when a script is refused a key. Unless that is what was
-// asked for, it was taken to be one that keeps to its keys, and isn't.
+// mistaken is called when a script is refused a key. Without StrictKeys that is a fault: the
+// analysis took the script for one that keeps to its keys.
 func (e *Engine) mistaken(digest string) {
 	if log := e.opts.Logger; log != nil && !e.opts.StrictKeys {
 		log.Error("a script used a key that it was not expected to", slog.String("script", digest))

@@ -18,7 +18,7 @@ const (
 type scriptRun struct {
 	interrupt lua.Interrupt
 	deadline  time.Time // zero for none
-	onCheck   func()    // of tests: called when a command looks whether it may go on
+	onCheck   func()    // for tests: called by checkInterrupt
 	wrote     atomic.Bool
 	began     time.Time
 	held      shardSet
@@ -26,8 +26,8 @@ type scriptRun struct {
 	slow      chan struct{} // not nil once it has run for longer than lua-time-limit, closed at its end
 }
 
-// scriptRuns knows which scripts run, and which of them do for too long. Time
-// is the system's: a script uses real time whatever the engine's clock says.
+// scriptRuns has the scripts that run, and marks those that run for too long. It uses the system's
+// clock: a script takes real time whatever the engine's clock shows.
 type scriptRuns struct {
 	shards   *[shardCount]shard
 	slow     atomic.Int32 // how many are slow
@@ -37,8 +37,8 @@ type scriptRuns struct {
 	over     chan struct{} // closed by stopAll
 }
 
-// begin notes a run, and sees to it that somebody looks when limit has passed,
-// 0 for never.
+// begin adds a run, and starts the watchdog if it isn't running. limit returns the time after which
+// a run is slow, 0 for never.
 func (rs *scriptRuns) begin(r *scriptRun, limit func() time.Duration) {
 	r.began = time.Now()
 	rs.mu.Lock()
@@ -70,8 +70,8 @@ func (rs *scriptRuns) end(r *scriptRun) {
 	rs.slow.Add(-1)
 }
 
-// find marks the runs that are slow, opens their locks, and comes back when the next
-// may be. The timer is not stopped for a run that ends: scripts are short and many.
+// find marks the slow runs, opens their locks, and sets the watchdog for the next run that may
+// become slow. No run stops the timer at its end: scripts are short and many.
 func (rs *scriptRuns) find(limit func() time.Duration) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
@@ -100,7 +100,7 @@ func (rs *scriptRuns) find(limit func() time.Duration) {
 	}
 }
 
-// kill stops the slow runs that have not written.
+// kill stops the slow runs that have written nothing.
 func (rs *scriptRuns) kill() (killed, unkillable int) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
@@ -117,7 +117,7 @@ func (rs *scriptRuns) kill() (killed, unkillable int) {
 	return killed, unkillable
 }
 
-// stopAll stops every run, whatever it has written, and those that begin later.
+// stopAll stops every run, whatever it has written, and each run that begins later.
 func (rs *scriptRuns) stopAll() {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()

@@ -63,8 +63,8 @@ func (r *scriptReply) Verbatim(format, s string) {
 	r.w = resp.AppendVerbatim(r.w, r.proto, format[:3], s)
 }
 
-// passReply gives a script the reply b of one of its commands, and returns
-// what follows it.
+// passReply gives a script the reply of one of its commands, which b begins with, and returns the
+// rest of b.
 func passReply(b []byte, r *lua.Reply) []byte {
 	typ, line, rest := cutLine(b)
 	switch typ {
@@ -120,8 +120,7 @@ func passReply(b []byte, r *lua.Reply) []byte {
 	return rest
 }
 
-// cutLine splits a reply into its type, the rest of its first line, and what
-// follows that.
+// cutLine splits a reply into its type, the rest of its first line, and everything behind that.
 func cutLine(b []byte) (typ byte, line, rest []byte) {
 	n := 1
 	for b[n] != '\r' {

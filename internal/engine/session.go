@@ -12,9 +12,9 @@ import (
 	"github.com/redoubt-go/redoubt/internal/resp"
 )
 
-// A Session is one client's state: its database, protocol, transaction and
-// subscriptions. It is for one goroutine at a time; [Session.OnPush] says what
-// other goroutines may cause.
+// A Session is one client's state: its database, protocol, transaction and subscriptions. One
+// goroutine at a time may use it; other goroutines may only cause calls of the function of
+// [Session.OnPush].
 type Session struct {
 	e     *Engine
 	id    int64
@@ -34,7 +34,7 @@ type Session struct {
 	stale     atomic.Bool // a watched key was written to
 
 	watchBytes int  // in watching
-	unwatching bool // what watching has is to be forgotten
+	unwatching bool // watching is to be dropped
 
 	subs      subscriptions
 	pushMu    sync.Mutex
@@ -42,18 +42,18 @@ type Session struct {
 	pushProto atomic.Uint32 // proto, for publishers
 	host      *scriptHost   // nil before the first script
 
-	lastCommand *command // what lastName names, as the client writes it
+	lastCommand *command // the command that lastName names, as the client writes it
 	lastName    [rediscmd.MaxName]byte
 	lastLen     int
 
-	lastScript    *script // what EVALSHA named last, good for as many flushes
+	lastScript    *script // the last script of EVALSHA, valid while the number of flushes is the same
 	scriptFlushes int64
-	lastEval      *script // the same of EVAL
+	lastEval      *script // the last script of EVAL, likewise
 	evalFlushes   int64
 
 	wait atomic.Pointer[Wait]
 
-	seen  uint64 // what the replies depend on, a position in the log
+	seen  uint64 // the position in the log that the replies depend on
 	later bool   // SyncLater was called
 
 	replies    replyMode
@@ -74,7 +74,7 @@ func (e *Engine) Session() *Session {
 	return s
 }
 
-// unlisted opens a session that is no client: it shows nowhere.
+// unlisted opens a session that CLIENT LIST does not show.
 func (e *Engine) unlisted() *Session {
 	s := &Session{e: e}
 	s.SetProtocol(resp.RESP2)
@@ -103,10 +103,9 @@ func (s *Session) SetProtocol(p resp.Protocol) {
 // DB returns the number of the selected database.
 func (s *Session) DB() int { return s.db }
 
-// OnPush sets what is given the messages of subscriptions, as encoded frames.
-// It is called by the goroutines of publishers, which hold locks, so it must
-// be quick and must not call the engine. The frame is shared by all receivers:
-// it must not be changed.
+// OnPush sets the function that gets the messages of subscriptions, as encoded frames. Publishers
+// call it with locks held, so it must be quick and must not call the engine. All receivers share a
+// frame: it must not be changed.
 func (s *Session) OnPush(f func(frame []byte)) {
 	s.pushMu.Lock()
 	s.push = f
@@ -124,8 +123,7 @@ func (s *Session) deliver(frame []byte) {
 	}
 }
 
-// Close forgets the session: its subscriptions, watched keys and blocked
-// command.
+// Close drops the session's subscriptions, watched keys and blocked command.
 func (s *Session) Close() {
 	if w := s.wait.Load(); w != nil {
 		w.Cancel()
@@ -149,19 +147,18 @@ func (s *Session) Reset() {
 	s.setName(nil)
 }
 
-// Do runs a command and appends its reply to dst. The arguments are read in
-// place, what is kept of them is copied.
+// Do runs a command and appends its reply to dst. It reads the arguments in place, and copies what
+// it keeps.
 //
-// When the command has to wait, like BLPOP on an empty list, nothing is
-// appended and the [Wait] tells when the reply is there. Until then no other
-// command can be run in the session.
+// When the command has to wait, like BLPOP on an empty list, Do appends nothing and returns a
+// [Wait], which has the reply later. Until then the session can run no other command.
 func (s *Session) Do(dst []byte, args [][]byte) ([]byte, *Wait) {
 	out, wait, _ := s.do(dst, args, false)
 	return out, wait
 }
 
-// do is Do. With try it does nothing, and ran is false, when the locks that
-// the command needs are held by others.
+// do is Do. With try, it does nothing and ran is false when other calls hold locks that the command
+// needs.
 func (s *Session) do(dst []byte, args [][]byte, try bool) (out []byte, wait *Wait, ran bool) {
 	if len(args) == 0 {
 		return dst, nil, true
@@ -177,7 +174,7 @@ func (s *Session) do(dst []byte, args [][]byte, try bool) (out []byte, wait *Wai
 	return c.done()
 }
 
-// find is the function, which first looks at what the session ran last: clients
+// find is the function find for a session. It tries the session's last command first: clients
 // repeat themselves.
 func (s *Session) find(name []byte) *command {
 	if string(name) == string(s.lastName[:s.lastLen]) {
@@ -192,7 +189,7 @@ func (s *Session) find(name []byte) *command {
 
 // dispatch runs the command, queues it or refuses it.
 func (c *call) dispatch() {
-	defer c.recoverUnlocked(len(c.w)) // of what is done before a lock is taken, and after
+	defer c.recoverUnlocked(len(c.w)) // for panics while no lock is held
 	s, args := c.s, c.args
 	cmd := s.find(args[0])
 	c.cmd = cmd
@@ -251,7 +248,7 @@ func (c *call) done() ([]byte, *Wait, bool) {
 	return w, wait, !c.busy
 }
 
-// silence does what CLIENT REPLY has asked for.
+// silence drops the reply if CLIENT REPLY asked for that.
 func (c *call) silence(w []byte, wait *Wait) []byte {
 	s := c.s
 	switch s.replies {
@@ -271,8 +268,7 @@ func (c *call) silence(w []byte, wait *Wait) []byte {
 	return w[:c.from]
 }
 
-// admit checks what can be refused without running the command, and replaces
-// a command by its subcommand.
+// admit refuses a command that can't run, and replaces a command by its subcommand.
 func (c *call) admit(p **command) bool {
 	s := c.s
 	msg := ""
@@ -361,9 +357,9 @@ func (cl *clients) remove(s *Session) {
 	cl.mu.Unlock()
 }
 
-// SessionFor opens a session for a client on a connection that somebody else
-// reads and writes; MONITOR and CLIENT LIST show its addresses. Its caller
-// promises what [Session.SyncLater] says. Close it after use.
+// SessionFor opens a session for a client whose connection the caller reads and writes. MONITOR and
+// CLIENT LIST show its addresses. The caller must call Sync as [Session.SyncLater] says, and Close
+// after use.
 func (e *Engine) SessionFor(client net.Conn) *Session {
 	s := e.Session()
 	s.SyncLater()
@@ -371,8 +367,8 @@ func (e *Engine) SessionFor(client net.Conn) *Session {
 	return s
 }
 
-// Run is [Session.Do] for those who can wait: a command that waits is waited
-// for. When ctx ends first the command is given up, and nothing is appended.
+// Run is [Session.Do], and waits for a command that has to wait. When ctx ends first, the command
+// is given up and nothing is appended.
 func (s *Session) Run(ctx context.Context, dst []byte, args [][]byte) []byte {
 	out, w := s.Do(dst, args)
 	if w == nil {
@@ -409,9 +405,8 @@ func (s *Session) Quick(args [][]byte) bool {
 	return false
 }
 
-// TryRun is [Session.Run] for those who can't wait, neither for the reply nor
-// for others who hold the keys: then nothing is run or appended, and ran is
-// false.
+// TryRun is [Session.Run] without waiting. When the command would wait, for data or for the locks
+// of other calls, nothing runs, nothing is appended, and ran is false.
 func (s *Session) TryRun(dst []byte, args [][]byte) (out []byte, ran bool) {
 	out, w, ran := s.do(dst, args, true)
 	if w == nil {

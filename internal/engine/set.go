@@ -24,8 +24,8 @@ type bigSet struct {
 	bytes int64 // of the members
 }
 
-// A set of words is packed up to these. Redis does so from 7.2 on with up to 128
-// of them; OBJECT ENCODING answers what 7.0 does.
+// A set of words is packed up to these limits. Redis 7.2 packs up to 128 words; OBJECT ENCODING
+// answers as 7.0 does.
 const (
 	mostWords   = 64
 	longestWord = 64

@@ -425,7 +425,7 @@ func (c *call) cardKeys(few, many string) ([][]byte, bool) {
 	return c.args[2 : 2+n], true
 }
 
-// cardLimit reads what follows n keys.
+// cardLimit reads the arguments behind n keys.
 func (c *call) cardLimit(n int) (limit int64, ok bool) {
 	rest := c.args[2+n:]
 	for i := 0; i < len(rest); i += 2 {

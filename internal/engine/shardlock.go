@@ -5,9 +5,9 @@ import (
 	"sync"
 )
 
-// A shardLock guards a shard. When the script that holds it becomes slow, the lock is
-// opened, while the shard stays the script's until it ends: whoever waits learns of it
-// then, so that a command can be told BUSY, and whoever comes later does too.
+// A shardLock guards a shard. When the script that holds it becomes slow, the lock opens, while the
+// shard stays the script's until the script ends. Waiting and later commands learn of that, and
+// answer BUSY.
 type shardLock struct {
 	sync.Mutex
 
@@ -54,8 +54,7 @@ func (l *shardLock) shut() {
 
 func (sh *shard) lockUnlessSlow() bool { return sh.mu.lockUnlessSlow() }
 
-// tryLock locks the shard, unless somebody holds it for longer than a command
-// takes.
+// tryLock locks the shard, unless a call holds it for longer than a command takes.
 func (sh *shard) tryLock() bool {
 	for range 3 {
 		if sh.mu.TryLock() {

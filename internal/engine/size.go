@@ -5,10 +5,9 @@ import (
 	"unsafe"
 )
 
-// How much memory a key takes is known at any time without a walk: each form of
-// a value counts the bytes of its elements as they come and go, and size adds
-// what surrounds them. The counts are of what Go's allocator hands out, which
-// rounds up.
+// The engine knows the size of a key at any time without a walk. Each form of a value counts the
+// bytes of its elements as they come and go, and size adds the overhead. All counts follow the size
+// classes of Go's allocator, which rounds up.
 
 const (
 	bucketBytes = 16 // of a dict for each entry: it is between half full and full, and holds a pointer each
@@ -24,13 +23,13 @@ const (
 	// Go's allocator rounds these up to 16.
 	fieldBytes  = int64((unsafe.Sizeof(entry[field]{})+15)&^15) + bucketBytes
 	memberBytes = int64((unsafe.Sizeof(entry[struct{}]{})+15)&^15) + bucketBytes
-	// leastTable is what the smallest table of a dict takes beside the dict and what
-	// is counted with its entries. That matters where a hash or a set is large by the
-	// size of one element.
+	// leastTable is the overhead of the smallest table of a dict, beside the dict itself and its
+	// entries. It matters for a hash or a set that is large only because of the size of one
+	// element.
 	leastTable = int64(unsafe.Sizeof([]*item{})) + leastSize*8 - bucketBytes
 	dictBytes  = int64(unsafe.Sizeof(dict[field]{})) + leastTable
 	smallBytes = int64(unsafe.Sizeof(smallField{}))
-	// A leaf has 1120 bytes for 64 places, of which two thirds are taken.
+	// A leaf has 1120 bytes for 64 places, and two thirds of the places are used.
 	nodeBytes = (int64(unsafe.Sizeof(zentry{}))+15)&^15 + bucketBytes + 26
 )
 
@@ -64,7 +63,7 @@ func (v *value) size() int64 {
 	return v.obj.v.(*zset).size()
 }
 
-// footprint is what a key takes with its value, in O(1).
+// footprint is the size of a key with its value, in O(1).
 func footprint(it *item) int64 {
 	n := itemBytes + allocated(len(it.key)) + it.val.size()
 	if it.aux >= 0 {
@@ -87,7 +86,7 @@ func (h *hash) size() int64 {
 	return n + allocated(cap(h.packed)) + int64(cap(h.small))*smallBytes
 }
 
-// fieldSize is what the strings of a field take.
+// fieldSize is the size of the strings of a field.
 func fieldSize(name, value int) int64 { return allocated(name) + allocated(value) }
 
 func (s *set) size() int64 {

@@ -164,9 +164,8 @@ func outOfRange(f float64, text []byte) bool {
 	}
 }
 
-// pattern looks up what a pattern of BY or GET means for an element: the
-// string at the key with the element in place of *, or a field of the hash
-// there.
+// pattern looks up an element by a pattern of BY or GET: the string at the key that has the element
+// in place of *, or a field of the hash there.
 func (c *call) pattern(pattern, element []byte) []byte {
 	c.work(2)
 	if string(pattern) == "#" {

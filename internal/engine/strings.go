@@ -21,8 +21,8 @@ const (
 	optTime = optEX | optPX | optEXAT | optPXAT
 )
 
-// parseSet reads the options of SET, or with get those of GETEX. until is the
-// argument of the option that sets a time.
+// parseSet reads the options of SET or, with get, of GETEX. until is the argument of the option
+// that sets a time.
 func (c *call) parseSet(args [][]byte, get bool) (opts int, until []byte, ok bool) {
 	for i := 0; i < len(args); i++ {
 		a := args[i]
@@ -99,8 +99,7 @@ func cmdSet(c *call) {
 	c.set(c.args[1], c.args[2], opts, until, "", "")
 }
 
-// set is what SET and its older relatives do. yes and no are the replies; ""
-// stands for OK and null.
+// set runs SET and its older relatives. yes and no are the replies; "" stands for OK and null.
 func (c *call) set(key, val []byte, opts int, until []byte, yes, no string) {
 	var at int64
 	if opts&(optEX|optPX|optEXAT|optPXAT) != 0 {

@@ -11,7 +11,7 @@ import (
 // goroutine calls the functions, while there is something to deliver.
 type hub struct {
 	mu        sync.Mutex
-	s         *Session // subscribed to what has listeners; nil at first
+	s         *Session // subscribed to all channels with listeners; nil at first
 	listeners map[hubKey][]*listener
 
 	queueMu sync.Mutex // taken after mu, and by publishers
@@ -41,12 +41,11 @@ type listener struct {
 // maxQueued bounds the bytes that wait for functions that don't keep up.
 const maxQueued = 64 << 20
 
-// Subscribe calls on for each message published to a channel until stop is
-// called: see [redoubt.Subscriber]. One goroutine makes all calls of all
-// subscriptions. When more than 64 MiB of messages wait for it, they are
-// dropped, and on is told by lost = true.
+// Subscribe calls on for each message published to a channel until stop is called: see
+// [redoubt.Subscriber]. One goroutine makes the calls of all subscriptions. When more than 64 MiB
+// of messages wait for it, the engine drops them, and passes lost = true with the next one.
 //
-// After stop has returned no new call of on begins; one may be under way.
+// No new call of on begins after stop has returned; one may be under way.
 func (e *Engine) Subscribe(ctx context.Context, channel string, sharded bool, on func(payload string, lost bool)) (stop func(), err error) {
 	if err := e.refuse(ctx); err != nil {
 		return nil, err

@@ -8,10 +8,9 @@ import (
 	"time"
 )
 
-// A sweeper deletes keys and hash fields whose time has passed, also when
-// nobody reads them. It sleeps until the earliest deadline; while keys keep
-// expiring it sweeps at most every sweepEvery, and holds a shard's lock for
-// sweepStep keys at a time.
+// A sweeper deletes expired keys and hash fields, also those that nobody reads. It sleeps until the
+// earliest deadline. While keys keep expiring it sweeps at most every sweepEvery, and deletes
+// sweepStep keys with a shard locked.
 type sweeper struct {
 	mu      sync.Mutex
 	timer   Timer
@@ -54,7 +53,7 @@ func (sw *sweeper) stop() {
 	}
 }
 
-// sweep looks at every shard once and arranges the next time.
+// sweep visits every shard once and schedules the next sweep.
 func (e *Engine) sweep() {
 	e.sweeper.wakeAt.Store(math.MaxInt64)
 	if e.sweeper.off.Load() || e.closed.Load() {
@@ -116,7 +115,7 @@ func (e *Engine) sweepShard(i int) (next int64, more bool) {
 	return next, false
 }
 
-// settleSweep follows what a sweep has done, and calls end after a panic.
+// settleSweep logs and serves the changes of a sweep, and calls end after a panic.
 func (c *call) settleSweep(who string, end func()) {
 	failed := func(r any) {
 		if r != nil {

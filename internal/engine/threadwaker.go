@@ -5,15 +5,14 @@ import (
 	"sync/atomic"
 )
 
-// A threadWaker makes Go's scheduler look for work with one more thread.
+// A threadWaker makes Go's scheduler use one more thread.
 //
-// A thread that waits for the network and is given one goroutine runs it and
-// wakes nobody in its place. While that goroutine keeps the processor, as a long
-// script does, nobody waits for the network, and other clients on an idle core
-// wait for the runtime's own look at it, every 10 ms. A goroutine that becomes
-// ready does wake a thread, which waits for the network next. So what runs long
-// makes one ready: this costs a microsecond or two, and nothing when all cores
-// are busy.
+// A thread that waits for the network and gets one goroutine runs it, and wakes no other thread to
+// wait in its place. While that goroutine keeps the processor, as a long script does, no thread
+// waits for the network. Other clients then wait on an idle core until the runtime polls, every 10
+// ms. A goroutine that becomes ready does wake a thread, which waits for the network next. So long
+// work makes a goroutine ready. That costs a microsecond or two, and nothing when all cores are
+// busy.
 type threadWaker struct {
 	once sync.Once
 	c    chan struct{}
@@ -23,7 +22,7 @@ type threadWaker struct {
 
 func (w *threadWaker) init() { w.c, w.stop = make(chan struct{}), make(chan struct{}) }
 
-// wake is called by what has run for a while, or is about to.
+// wake is called by work that has taken a while, or is about to.
 func (w *threadWaker) wake() {
 	w.n.Add(1)
 	w.once.Do(func() { go w.run() })

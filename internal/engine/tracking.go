@@ -10,9 +10,8 @@ import (
 	"github.com/redoubt-go/redoubt/internal/resp"
 )
 
-// tracking tells clients that keys which they may have cached were changed:
-// CLIENT TRACKING. Who has read a key is kept with the key's shard; who wants
-// to know of every key with a prefix is kept here.
+// tracking tells clients that keys in their caches were changed: CLIENT TRACKING. The clients that
+// have read a key are kept in the key's shard, the clients that track prefixes here.
 type tracking struct {
 	n          atomic.Int32 // sessions that track
 	keys       atomic.Int64 // keys remembered in all shards
@@ -23,18 +22,17 @@ type tracking struct {
 	all        map[*tracker]struct{}
 }
 
-// A tracker is one CLIENT TRACKING ON. What is remembered for it is worth
-// nothing once it is off.
+// A tracker is one CLIENT TRACKING ON. Entries for it are ignored after CLIENT TRACKING OFF.
 type tracker struct {
 	s         *Session
-	redirect  int64 // the session that is told instead, 0 for none
+	redirect  int64 // the session that gets the messages instead, 0 for none
 	broadcast bool
 	prefixes  [][]byte
 	optIn     bool
 	optOut    bool
 	noLoop    bool
 	off       atomic.Bool
-	broken    atomic.Bool // the session that is told instead is gone
+	broken    atomic.Bool // the session of redirect is gone
 
 	// Of the session's goroutine.
 	caching byte // 'y' or 'n' after CLIENT CACHING, for the next command
@@ -116,8 +114,8 @@ func (c *call) forgetSome(sh *shard) {
 
 func (c *call) forgetMany() { c.e.eachShard(c, c.forgetSome) }
 
-// invalidate tells those who have read key that it has changed, and notes it
-// for those who want to know of every key. The key's shard is held.
+// invalidate tells the clients that have read key that it has changed, and notes it for clients
+// that track prefixes. The key's shard is locked.
 func (c *call) invalidate(sh *shard, key []byte) {
 	c.forget(sh, key, c.s)
 	if c.e.tracking.broadcasts.Load() > 0 {
@@ -125,8 +123,8 @@ func (c *call) invalidate(sh *shard, key []byte) {
 	}
 }
 
-// forget tells those who have read key that it may have changed; by is who
-// changed it, nil for nobody.
+// forget tells the clients that have read key that it may have changed. by is the session that
+// changed it, nil for none.
 func (c *call) forget(sh *shard, key []byte, by *Session) {
 	if who := sh.tracked[text(key)]; who != nil {
 		delete(sh.tracked, text(key))
@@ -140,8 +138,7 @@ func (c *call) forget(sh *shard, key []byte, by *Session) {
 	}
 }
 
-// infoTracking counts what is remembered: keys, readers that still track, and
-// the prefixes of those who want to know of every key.
+// infoTracking writes the counts of keys, of readers that still track, and of prefixes.
 func (e *Engine) infoTracking(c *call, b *strings.Builder) {
 	items := 0
 	e.eachShard(c, func(sh *shard) {
@@ -164,8 +161,8 @@ func (e *Engine) infoTracking(c *call, b *strings.Builder) {
 	fmt.Fprintf(b, "tracking_total_keys:%d\r\ntracking_total_items:%d\r\ntracking_total_prefixes:%d\r\n", e.tracking.keys.Load(), items, len(prefixes))
 }
 
-// send delivers a message. What concerns a client whose command waited and is
-// served now goes behind its reply.
+// send delivers a message. The message to a client whose blocked command is served by this call
+// goes behind that command's reply.
 func (c *call) send(to *Session, frame []byte) {
 	if c.only != nil && to == c.s {
 		c.behind = append(c.behind, frame...)
@@ -174,7 +171,7 @@ func (c *call) send(to *Session, frame []byte) {
 	to.deliver(frame)
 }
 
-// sendBroadcast tells of the keys that a command or a transaction changed.
+// sendBroadcast sends the keys that a command or a transaction changed.
 func (c *call) sendBroadcast() {
 	keys := c.broadcast
 	c.broadcast = nil
@@ -205,7 +202,7 @@ func (c *call) sendBroadcast() {
 	}
 }
 
-// invalidateAll tells everybody that no key is as it was.
+// invalidateAll tells every tracking client that all keys may have changed.
 func (c *call) invalidateAll() {
 	tr := &c.e.tracking
 	if tr.n.Load() == 0 && tr.keys.Load() == 0 {
@@ -229,7 +226,7 @@ func (c *call) invalidateAll() {
 
 var invalidateChannel = []byte("__redis__:invalidate")
 
-// tell sends an invalidation: of these keys, or of all without any.
+// tell sends an invalidation of keys, or of all keys when there are none.
 func (t *tracker) tell(c *call, keys ...[]byte) {
 	if t.off.Load() {
 		return
@@ -255,7 +252,7 @@ func (t *tracker) tell(c *call, keys ...[]byte) {
 		b = resp.AppendBulk(resp.AppendArray(nil, 3), "message")
 		b = resp.AppendBulk(b, invalidateChannel)
 	default:
-		return // in RESP2 it could not be told from a reply
+		return // in RESP2 it would look like a reply
 	}
 	if len(keys) == 0 {
 		c.send(to, resp.AppendNullArray(b, p))

@@ -60,8 +60,8 @@ func cmdClientTracking(c *call) {
 	c.ok()
 }
 
-// replace checks the options of t, which is to replace old, and takes over
-// what stays. It returns what is wrong.
+// replace checks the options of t, which is to replace old, and copies the state of old that stays.
+// It returns the fault, "" for none.
 func (t *tracker) replace(old *tracker) string {
 	switch {
 	case !t.broadcast && len(t.prefixes) > 0:

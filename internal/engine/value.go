@@ -15,14 +15,14 @@ var kindNames = [...]string{"string", "list", "set", "zset", "hash"}
 
 func (k kind) String() string { return kindNames[k] }
 
-// A value is what a key holds. A string is kept here, as bytes that commands
-// may change in place; the other types are behind obj.
+// A value is the value of a key. It has a string itself, as bytes that commands may change in
+// place; the other types are behind obj.
 type value struct {
 	expire int64 // Unix ms, 0 for none
 	str    []byte
 	obj    *object
 	access uint32 // when it was used last, or how often: see accessed
-	raw    bool   // a string made by APPEND or SETRANGE, which OBJECT ENCODING tells
+	raw    bool   // a string made by APPEND or SETRANGE, for OBJECT ENCODING
 	plain  bool   // a string made by INCRBYFLOAT, which is never an integer
 	state  uint8  // itemNoted, itemGone
 }

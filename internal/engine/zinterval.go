@@ -69,10 +69,9 @@ func (z *zset) outside(in zinterval) bool {
 	return z.len() == 0 || in.empty() || z.last().below(in) || z.first().above(in)
 }
 
-// begin returns the first place in the interval, none when it is empty. A small
-// set is searched from end to end, which is what Redis does: then members with
-// different scores, for which a range by member has no meaning, are found or
-// not just as there.
+// begin returns the first place in the interval, none when the interval is empty. As in Redis, a
+// small set is searched from end to end. A range by member has no meaning for members with
+// different scores; it then finds the same members as Redis.
 func (z *zset) begin(in zinterval) zcursor {
 	if z.outside(in) {
 		return zcursor{}

@@ -2,10 +2,10 @@ package engine
 
 import "slices"
 
-// A znode is a node of a ztree: places in order, each with the score of its
-// entry beside it, so that a search looks into few cache lines and at no entry
-// but where scores are equal. In a leaf these are members. In an inner node a
-// place is a node below, and its entry the first one there.
+// A znode is a node of a ztree. It has places in order, each with the score of its entry, so that a
+// search reads few cache lines, and reads an entry only where scores are equal. In a leaf the
+// entries are members. In an inner node a place is a child, and its entry is the first entry below
+// that.
 type znode struct {
 	scores  []float64 // grow to zwidth
 	entries []*zentry
@@ -89,10 +89,10 @@ func (n *znode) put(i int, e *zentry) {
 	n.entries = slices.Insert(n.entries, i, e)
 }
 
-// begin makes e what comes first below an inner node.
+// begin makes e the first entry below an inner node.
 func (n *znode) begin(e *zentry) { n.scores[0], n.entries[0] = e.val, e }
 
-// know gives place i of an inner node what comes first below it.
+// know updates the first entry below place i of an inner node.
 func (n *znode) know(i int) {
 	kid := n.kids[i]
 	n.scores[i], n.entries[i] = kid.scores[0], kid.entries[0]
@@ -117,7 +117,7 @@ func (n *znode) take(at int, from *znode, i, j int) {
 	from.cut(i, j)
 }
 
-// split gives what node i below n has from a place on to a new one behind it.
+// split moves the places of node i below n, from at on, to a new node behind it.
 func (n *znode) split(i, at int) {
 	kid := n.kids[i].znode
 	behind := &znode{scores: make([]float64, 0, zwidth), entries: make([]*zentry, 0, zwidth)}

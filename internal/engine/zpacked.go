@@ -5,11 +5,10 @@ import (
 	"math"
 )
 
-// A zpacked holds the members of a small sorted set in order, one behind the
-// other: each is a varint, its score, its bytes, and the varint once more with
-// its bytes in reverse, for those who come from behind. The varint is four times
-// the length of the member, plus which of scoreBytes its score takes. Strings
-// that it returns lie in it: they are valid until it is changed.
+// A zpacked holds the members of a small sorted set in order, one behind the other. A member is a
+// varint, its score, its bytes, and the varint again with its bytes in reverse for reading
+// backwards. The varint is four times the length of the member, plus the code of scoreBytes for its
+// score. Strings that it returns point into it: they are valid until it changes.
 type zpacked []byte
 
 // A score takes 1<<code bytes: an integer of that size, or a float when it is
@@ -28,7 +27,7 @@ func scoreCode(score float64) int {
 	return 2
 }
 
-// scoredBytes is what a member of n bytes takes.
+// scoredBytes is the size of a member of n bytes.
 func scoredBytes(n int, score float64) int {
 	code := scoreCode(score)
 	return 2*lengthBytes(n<<2|code) + 1<<code + n

@@ -2,9 +2,9 @@ package engine
 
 import "math/rand/v2"
 
-// A zset is a sorted set: members in the order of their scores, and of
-// themselves where these are equal. A small one is packed and searched from end
-// to end. What has become large stays so.
+// A zset is a sorted set: members in the order of their scores, and of their names where scores are
+// equal. A small one is packed and searched from end to end. A large one never becomes packed
+// again.
 type zset struct {
 	limits *limits
 	packed zpacked
@@ -19,7 +19,7 @@ func (c *call) newZset() *object { return &object{kindZset, &zset{limits: c.e.co
 type zcursor struct {
 	z *zset
 	e *zentry // in a large set
-	n *znode  // its leaf, or nil while nobody has asked for it
+	n *znode  // its leaf, nil before it was looked up
 	i int     // its place there, or in the bytes of a small set
 }
 

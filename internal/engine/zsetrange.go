@@ -76,7 +76,7 @@ const (
 	zorderLex
 )
 
-// A zquery is what one of the ZRANGE commands asks for.
+// A zquery is the query of a ZRANGE command.
 type zquery struct {
 	by            zorder
 	rev, any      bool // any: direction is given by an option
@@ -317,7 +317,7 @@ func cmdZremrangebylex(c *call) {
 			f(at)
 		})
 	})
-	if c.dirty > 0 { // where scores differ, what a lexical range finds is a matter of chance
+	if c.dirty > 0 { // where scores differ, the result of a lexical range is a matter of chance
 		c.instead(gone...)
 	}
 }

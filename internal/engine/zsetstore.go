@@ -5,7 +5,8 @@ import (
 	"slices"
 )
 
-// A zinput is a sorted set, or a set whose scores are 1, with its weight.
+// A zinput is an input of ZUNIONSTORE and its relatives: a sorted set, or a set with scores of 1,
+// and its weight.
 type zinput struct {
 	z      *zset
 	s      *set
@@ -47,7 +48,7 @@ func (in *zinput) each(f func(m []byte, score float64) bool) {
 	}
 }
 
-// weighted is a score times a weight, with 0 for what is no number.
+// weighted is a score times a weight, with 0 in place of NaN.
 func weighted(score, weight float64) float64 {
 	if f := score * weight; !math.IsNaN(f) {
 		return f

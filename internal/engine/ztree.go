@@ -2,15 +2,13 @@ package engine
 
 import "sort"
 
-// A ztree is a dict of members and a B+tree that has its entries in the order
-// of score and then member, and knows how many are below each node, which gives
-// ranks in O(log n). Leaves are linked.
+// A ztree is a dict of members, and a B+tree of its entries in the order of score and then member.
+// The tree knows how many entries are below each node, so ranks take O(log n). Leaves are linked.
 //
-// What a search costs is cache misses: a million members are four nodes deep,
-// and all but the last is near. A skip list, which Redis has, was rejected
-// because each of its twenty steps is a miss. An entry does not know its leaf:
-// that would have to be written to each when a node is split, and a member of
-// usual length would no longer fit into a cache line with its entry.
+// The cost of a search is its cache misses. A million members are four nodes deep, and all nodes
+// but the last are usually in the cache. A skip list, as in Redis, was rejected because each of its
+// twenty steps is a miss. An entry does not know its leaf: splitting a node would have to write to
+// each entry, and an entry would no longer fit in a cache line with a member of usual length.
 type ztree struct {
 	members dict[float64]
 	root    *znode
@@ -20,8 +18,7 @@ type ztree struct {
 // A zentry is a member with its score.
 type zentry = entry[float64]
 
-// Nodes are at least a quarter full, but for those at the edges, so that this
-// is more than can be needed.
+// Nodes are at least a quarter full, except at the edges, so a tree is never higher than this.
 const zheight = 16
 
 // A zpath is the way to a member: nodes from the root to a leaf, with the place
@@ -52,9 +49,8 @@ func (t *ztree) find(e *zentry, p *zpath) {
 	p.leaf = depth
 }
 
-// insert puts in an entry that is in the dict and has its score. Nodes that are
-// full are split on the way down, those at the edges so that members that come
-// in order fill them.
+// insert adds an entry that is in the dict and has its score. It splits full nodes on the way down;
+// at the edges so that members which come in order fill the nodes.
 func (t *ztree) insert(e *zentry) {
 	n := t.root
 	if n.len() == zwidth {
@@ -126,7 +122,7 @@ func (t *ztree) move(e *zentry, score float64) {
 	}
 }
 
-// shift moves an entry within its leaf, to which p leads, if it stays there.
+// shift moves an entry within its leaf, which p leads to, if its place stays in that leaf.
 func (t *ztree) shift(e *zentry, score float64, p *zpath) bool {
 	n, from := p.steps[p.leaf].n, p.steps[p.leaf].i
 	end := n.len() - 1
@@ -154,8 +150,8 @@ func (t *ztree) shift(e *zentry, score float64, p *zpath) bool {
 	return true
 }
 
-// remove takes out an entry and those behind it in its leaf, at most k, and
-// returns how many, and the entry behind them.
+// remove removes at most k entries of a leaf, from e on. It returns how many, and the entry behind
+// them.
 func (t *ztree) remove(e *zentry, k int) (int, *zentry) {
 	var p zpath
 	t.find(e, &p)

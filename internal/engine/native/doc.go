@@ -1,15 +1,14 @@
-// Package native holds the scripts of the module's primitives as Go functions,
-// which package engine runs in place of the Lua:
+// Package native has Go functions in place of the primitives' hottest scripts. The engine runs them
+// faster than Lua:
 //
 //	e, err := engine.Open(ctx, engine.Options{Natives: native.All()})
 //
-// A function is chosen by the digest of the script that it was written after,
-// so a script of another version is run as Lua. It writes by the same commands,
-// so that what is logged and told to watchers is the same; what it does not
-// know, like an argument that is no integer or a key that another program wrote
-// to, it leaves to the Lua before it writes anything. Tests hold each identical
-// to its Lua over random calls.
+// The engine finds a function by the digest of the script that it stands for, so a script of another
+// version runs as Lua. A function writes by the same commands as its script, so the log and the watchers
+// get the same. Before it writes anything, it leaves unusual input to the Lua: an argument that is no
+// integer, or a key that another program wrote. Tests compare each function with its script over random
+// calls.
 //
-// Only scripts that a profile shows to be hot have a function: a second text of
-// a script is one more thing to keep right.
+// A second text of a script must be kept right, too. So only scripts that a profile shows to be hot have
+// a function.
 package native

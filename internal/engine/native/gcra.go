@@ -103,8 +103,8 @@ func answer4(tx *engine.Tx, a, b, c, d int64) {
 	tx.Int(d)
 }
 
-// theoretical splits a theoretical arrival time, at least 10 digits, into
-// seconds and ns. It leaves to Lua what is no such number.
+// theoretical splits a theoretical arrival time, at least 10 digits, into seconds and ns. It
+// reports false for anything else, which is left to Lua.
 func theoretical(tat []byte) (s, ns int64, ok bool) {
 	n := len(tat) - 9
 	if n < 1 || n > 11 {

@@ -8,25 +8,25 @@ import (
 	"github.com/redoubt-go/redoubt/internal/engine"
 )
 
-// functions are by the digests of the scripts that they were written after. One
-// is not changed without the other: a script whose digest is not here is run as
-// Lua, which is slower and never wrong.
+// functions have the digests of the scripts that they stand for. When a script changes, its
+// function must change too: a script whose digest is not here runs as Lua, which is slower and
+// never wrong.
 var functions = map[string]engine.Native{
-	"7aa36b0fd6224d1b0b1a08aff601a6566a514958": gcra,    // ratelimit/lua/gcra.lua with its parts
-	"c148ba86c30b3b25ecd89ac3519d883e092098a9": acquire, // lock/lua/acquire.lua
-	"936bea7dcf3977c83a42d16ebd9df09b05643aa7": extend,  // lock/lua/extend.lua
-	"0e23b03b9f0e2fc51203ada0f27f13feed6ba606": release, // lock/lua/release.lua with its parts
-	"feabf172e3d039aa96d92abeb13246923186c30f": reserve, // stock/lua/reserve.lua
-	"9671b4d3fb57944405cdcacdc149505d6b7cb035": settle,  // stock/lua/settle.lua
+	"7aa36b0fd6224d1b0b1a08aff601a6566a514958": gcra,    // internal/wire/ratelimit/lua/gcra.lua with its parts
+	"c148ba86c30b3b25ecd89ac3519d883e092098a9": acquire, // internal/wire/lock/lua/acquire.lua
+	"936bea7dcf3977c83a42d16ebd9df09b05643aa7": extend,  // internal/wire/lock/lua/extend.lua
+	"0e23b03b9f0e2fc51203ada0f27f13feed6ba606": release, // internal/wire/lock/lua/release.lua with its parts
+	"feabf172e3d039aa96d92abeb13246923186c30f": reserve, // internal/wire/stock/lua/reserve.lua
+	"9671b4d3fb57944405cdcacdc149505d6b7cb035": settle,  // internal/wire/stock/lua/settle.lua
 }
 
 // All returns the functions by the digests of their scripts. The map is new:
 // it may be changed.
 func All() map[string]engine.Native { return maps.Clone(functions) }
 
-// exact is the largest number up to which all integers are exact in Lua. The
-// functions leave to Lua what is beyond a quarter of it, so that no sum of a
-// few numbers is.
+// exact is the bound of all numbers that the functions handle: a quarter of the largest number up
+// to which Lua's integers are exact, so that the sum of a few of them is exact too. They leave
+// greater numbers to Lua.
 const exact = 1 << 51
 
 // integer reads an integer as it is written by %.0f. It reports false for

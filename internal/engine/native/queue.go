@@ -21,12 +21,11 @@ type spot struct {
 	waiter []byte
 	place  []byte // as it is written in the hash
 	end    []byte // the place of the last in the queue
-	last   []byte // who has that, nil when it is waiter
+	last   []byte // the waiter in last place, nil when it is waiter itself
 }
 
-// find tells where waiter stands, if it is not empty and in the queue. It
-// reports false for a queue that the scripts did not make: they would leave it
-// in some way that depends on what they read between their writes.
+// find returns the place of waiter, if it is not empty and in the queue. It reports false for a
+// queue that the scripts did not make: their effect on it depends on reads between their writes.
 func (q *queue) find(tx *engine.Tx, waiter []byte) (at spot, ok bool) {
 	if len(waiter) == 0 {
 		return spot{}, true
@@ -66,11 +65,10 @@ func (q *queue) leave(tx *engine.Tx, at spot) {
 	}
 }
 
-// stop is the last place that wake comes to.
+// stop is the last place that wake visits.
 func (q *queue) stop() int64 { return min(q.tail, q.head+mostTries) }
 
-// wakeable reports whether at all places that wake may come to there is a
-// waiter that it can wake.
+// wakeable reports whether every place that wake may visit has a waiter that it can wake.
 func (q *queue) wakeable(tx *engine.Tx) bool {
 	args := [][]byte{wordHmget, q.key}
 	for place := q.head + 1; place <= q.stop(); place++ {
@@ -88,7 +86,7 @@ func (q *queue) wakeable(tx *engine.Tx) bool {
 	return true
 }
 
-// wake tells the waiters of longest standing, until one has a subscriber.
+// wake publishes to the waiters in the order of their arrival, until one of them has a subscriber.
 func (q *queue) wake(tx *engine.Tx) {
 	woken := int64(0)
 	for stop := q.stop(); woken == 0 && q.head < stop; {

@@ -85,7 +85,7 @@ func reserve(tx *engine.Tx) bool {
 		answer6(tx, 0, 0, 0, available, unsold-available, wait)
 		return true
 	}
-	tx.Do(wordZcard, tx.Keys[1]) // what is no set of reservations is left to Lua
+	tx.Do(wordZcard, tx.Keys[1]) // a key that is no set of reservations is left to Lua
 	available -= n
 	until := now + ttl
 	deadline := digits(until)
@@ -137,8 +137,8 @@ func settle(tx *engine.Tx) bool {
 		if n = units; until <= now {
 			how = 3
 		}
-		// As in reserve. To look at the third key here would end it before the
-		// first write if it has run out, and there the script does it later.
+		// As in reserve. Reading the third key here would delete it before the first write if it
+		// has expired; the script does so later.
 		tx.Do(wordZcard, tx.Keys[1])
 	} else {
 		v = tx.Do(wordZscore, tx.Keys[2], id)
