@@ -11,20 +11,20 @@ import (
 	wire "github.com/redoubt-go/redoubt/internal/wire/bloom"
 )
 
-// Add adds an item. It reports whether the item is new; a false one may be a false
-// positive, or mean that the item's key is lost. Of those who add the same item at
-// the same time exactly one gets true, or none. One round trip.
+// Add adds an item. It reports whether the item is new. False may be a false positive, or mean that
+// the key of the item is lost. When several callers add the same item at once, at most one of them
+// gets true. One round trip.
 //
-// It is sent once. After an error that matches redoubt.ErrUnknownOutcome the item
-// may be in; adding it again does no harm, but then says that it is not new.
+// Add is sent once. After an error that matches redoubt.ErrUnknownOutcome the item may be in the
+// filter; adding it again does no harm, but then returns false.
 func (f *Filter) Add(ctx context.Context, item string) (isNew bool, err error) {
 	added, err := f.AddMany(ctx, []string{item})
 	return added[0], err
 }
 
-// AddMany is Add for several items, one after the other: of one that comes twice at
-// most the first is new. One round trip to each server for every 4,096 of them.
-// After an error some may be in.
+// AddMany is Add for several items, in their order: of two equal items at most the first is new.
+// One round trip to each server for every 4,096 items. After an error some items may be in the
+// filter.
 func (f *Filter) AddMany(ctx context.Context, items []string) (areNew []bool, err error) {
 	areNew = make([]bool, len(items))
 	for from := 0; from < len(items) && err == nil; from += atOnce {
@@ -34,8 +34,9 @@ func (f *Filter) AddMany(ctx context.Context, items []string) (areNew []bool, er
 	return areNew, err
 }
 
-// What became of an item.
+// The statuses of an item after an add.
 const (
+	// The status of an item after an add.
 	added   = 1
 	lost    = 0
 	sealed  = -1
@@ -44,8 +45,8 @@ const (
 
 func (f *Filter) addAll(ctx context.Context, items []string, areNew []bool) error {
 	todo := each(len(items))
-	// It ends: a second time is only for shards that were sealed or replaced since,
-	// and that takes a rebuild each.
+	// The loop ends: it is repeated only for shards that were sealed or replaced meanwhile, and each
+	// time takes a rebuild.
 	for {
 		s := f.now.Load()
 		here := newBatch(f.keys, s.current, s.seal, items, todo)
@@ -89,18 +90,18 @@ func (f *Filter) addAll(ctx context.Context, items []string, areNew []bool) erro
 	}
 }
 
-// afterSeal learns of the rebuild for which a shard was sealed.
+// afterSeal reads the state that names the rebuild for which a shard was sealed.
 func (f *Filter) afterSeal(ctx context.Context, s *state) (*state, error) {
 	fresh, err := f.refresh(ctx, s)
 	if err == nil && fresh.seal <= s.seal && fresh.current.id == s.current.id {
-		err = fmt.Errorf("bloom: a key of %q is longer than it was made: something else has written it", f.name)
+		err = fmt.Errorf("bloom: a key of %q is too long: another program has written to it", f.name)
 	}
 	return fresh, err
 }
 
-// afterLoss returns which items, whose shard is gone, are to be added elsewhere.
-// Unlike a look for items it always asks: an item that is dropped, because the
-// filter was rebuilt a moment ago, would be missed for ever.
+// afterLoss returns which of the items whose shard is gone have to be added to other shards. Unlike
+// MayContain it reads the state every time: if the filter was rebuilt a moment ago, a dropped item
+// would be missing for ever.
 func (f *Filter) afterLoss(ctx context.Context, s *state, there *batch, gone []int, areNew []bool) (again []int, err error) {
 	fresh, err := f.refresh(ctx, s)
 	if errors.Is(err, ErrNotFound) {
@@ -112,8 +113,8 @@ func (f *Filter) afterLoss(ctx context.Context, s *state, there *batch, gone []i
 	for _, i := range gone {
 		switch {
 		case s.next != nil && there.status[i] == added && fresh.has(s.next.id):
-			// The generation that replaces this one has it: this is a moment before
-			// the change, or the shard is lost and only the next one has all.
+			// The next generation has the item. Either it is about to replace this one, or the shard
+			// is lost and only the next generation has all items.
 			areNew[i] = there.isNew[i]
 		case fresh.current.id != s.current.id, fresh.next != nil && !s.has(fresh.next.id):
 			again = append(again, i)
@@ -122,26 +123,26 @@ func (f *Filter) afterLoss(ctx context.Context, s *state, there *batch, gone []i
 	return again, nil
 }
 
-// has reports whether a generation is one that items are added to.
+// has reports whether items are added to a generation.
 func (s *state) has(id string) bool {
 	return s.current.id == id || s.next != nil && s.next.id == id
 }
 
-// A batch is items on their way to one generation.
+// A batch has the commands that add items to one generation.
 type batch struct {
 	cmds   []redoubt.Cmd
-	places [][]int // of the items in each command
-	status []int   // of each item
+	places [][]int // for each command, the indexes of its items
+	status []int   // for each item, what add.lua returned
 	isNew  []bool
 }
 
-// perScript is how many items one script adds, some 3 µs each.
+// perScript is how many items one script adds; each takes some 3 µs.
 const perScript = 128
 
-// newBatch groups the items at the places in todo by shard.
+// newBatch groups the items at the indexes in todo by shard.
 func newBatch(k keys, g generation, seal int64, items []string, todo []int) *batch {
 	b := &batch{status: make([]int, len(items)), isNew: make([]bool, len(items))}
-	open := make(map[int]int) // shard → the command that has room
+	open := make(map[int]int) // shard → the command with room for an item
 	for _, i := range todo {
 		s := g.spot(items[i])
 		at, ok := open[s.shard]

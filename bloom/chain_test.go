@@ -165,8 +165,8 @@ func cLog(t *testing.T, w *world) func(float64) float64 {
 	}
 }
 
-// Whatever is added to and asked of a chain, the answers, the sizes and every byte of a
-// dump are those of the oracle; and the dump loads.
+// For any commands a chain gives the answers, the sizes and every byte of the dump that RedisBloom
+// gives, and the dump loads.
 func TestChainIsRedisBlooms(t *testing.T) {
 	var log func(float64) float64
 	each(t, func(t *testing.T, w *world) {
@@ -263,8 +263,8 @@ func TestChainIsRedisBlooms(t *testing.T) {
 	})
 }
 
-// The size of a link depends on the last bit of a logarithm: ours is that of the C
-// library, for a filter's error rate and for those of the links that follow.
+// The size of a link depends on the last bit of a logarithm. Ours equals the C library's, for the
+// error rate of a filter and for the rates of the links that follow.
 func TestLogarithm(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		if w.Name != "redis" {
@@ -306,7 +306,7 @@ func TestLogarithm(t *testing.T) {
 	})
 }
 
-// Many links, whose descriptions one read from the end doesn't bring.
+// A chain has so many links that one read from the end does not bring all their descriptions.
 func TestChainOfManyLinks(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		for _, c := range []struct{ expansion, links int64 }{{1, 23}, {2, 5}, {4, 4}} {
@@ -358,7 +358,7 @@ func TestChainTooLarge(t *testing.T) {
 	})
 }
 
-// Each check of a header.
+// Each check of a header refuses a bad one.
 func TestChainHeaders(t *testing.T) {
 	word := func(at int, v uint64) func([]byte) []byte {
 		return func(h []byte) []byte { binary.LittleEndian.PutUint64(h[at:], v); return h }
@@ -405,7 +405,7 @@ func TestChainHeaders(t *testing.T) {
 	}
 }
 
-// What is no header is refused as one, and never a panic.
+// A bad header is refused and never causes a panic.
 func FuzzChainHeader(f *testing.F) {
 	good := newOracle(wire.ChainSpec{ErrorRate: 0.01, Capacity: 10, Expansion: 2}, math.Log).dump()[0]
 	f.Add([]byte(good))

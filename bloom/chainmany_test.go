@@ -47,8 +47,8 @@ func fresh(became []int64) (n int) {
 	return n
 }
 
-// However many items and links there are, a call is a few commands, none of which looks
-// at each item's bits one after the other.
+// With any number of items and links, a call is a few commands, and no command looks at the bits of
+// each item one by one.
 func TestChainOfManyItems(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		counter := &clienttest.Counter{Conn: w.conn}
@@ -90,8 +90,8 @@ func TestChainOfManyItems(t *testing.T) {
 	})
 }
 
-// Where a chain is too large for a round, scripts set bits whose positions they are given: with the
-// same outcome as scripts that compute them, whatever becomes of the chain meanwhile.
+// Where a chain is too large for a round, scripts set bits at given positions. The result is the
+// same as with scripts that compute the positions, even if the chain changes meanwhile.
 func TestChainSetsPositions(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		sets, hook := 0, func() {}
@@ -176,8 +176,7 @@ func TestChainSetsPositions(t *testing.T) {
 	})
 }
 
-// Whoever changes a chain while a round works on it loses nothing by that, and the round
-// ends however often it happens.
+// Changes of a chain during a round are not lost, and the round ends, however often they happen.
 func TestChainChangesDuringRounds(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		s := wire.ChainSpec{ErrorRate: 1e-9, Capacity: 100, Expansion: 2}
@@ -210,7 +209,7 @@ func TestChainChangesDuringRounds(t *testing.T) {
 			},
 		} {
 			key, n := w.Prefix+what, 0
-			for i, item := range others { // it has as many items as those who make it anew give it
+			for i, item := range others { // the chain has the items that its makers give it
 				w.insert(wire.NewChains(w.client), key, s, []string{fmt.Sprint("first", i, item)})
 			}
 			h := &hooked{Conn: w.conn}
@@ -240,7 +239,7 @@ func TestChainChangesDuringRounds(t *testing.T) {
 	})
 }
 
-// Of those who add an item at the same time, one hears that it is new.
+// Promise: when several callers add an item at once, it is new to one of them.
 func TestChainAddersTogether(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		s := wire.ChainSpec{ErrorRate: 1e-9, Capacity: 10, Expansion: 1}

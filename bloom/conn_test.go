@@ -8,8 +8,8 @@ import (
 	"github.com/redoubt-go/redoubt"
 )
 
-// A hooked is a Conn that tells of each command before it sends it, and may lose
-// replies to those that are sent alone.
+// A hooked is a Conn that calls before with each command before it sends the command. It may lose
+// replies to commands that are sent alone.
 type hooked struct {
 	redoubt.Conn
 	before func(cmd redoubt.Cmd)

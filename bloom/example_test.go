@@ -76,31 +76,32 @@ func measure(n int, rate float64) {
 	if err != nil {
 		panic(err)
 	}
-	fmt.Println("denied of those that are in:", denied)
+	fmt.Println("added items that are denied:", denied)
 	fmt.Printf("false positives: %.2f%%\n", 100*float64(wrong)/float64(n))
-	fmt.Printf("bits an item: %.2f, of which %.0f%% are set\n", float64(8*info.Bytes)/float64(n), 100*info.FillRatio)
+	fmt.Printf("bits an item: %.2f, and %.0f%% of the bits are set\n", float64(8*info.Bytes)/float64(n), 100*info.FillRatio)
 }
 
-// 100,000 items at 1%, measured.
+// Example_onePercent measures 100,000 items at 1%.
 func Example_onePercent() {
 	measure(100_000, 0.01)
 	// Output:
-	// denied of those that are in: 0
+	// added items that are denied: 0
 	// false positives: 0.98%
-	// bits an item: 9.94, of which 45% are set
+	// bits an item: 9.94, and 45% of the bits are set
 }
 
-// 100,000 items at 3%, measured. TestHundredMillion is the same for 100,000,000:
-// 2.97%, 7.45 bits an item, in 23 keys.
+// Example_threePercent measures 100,000 items at 3%. TestHundredMillion does the same for
+// 100,000,000: 2.97%, 7.45 bits an item, in 23 keys.
 func Example_threePercent() {
 	measure(100_000, 0.03)
 	// Output:
-	// denied of those that are in: 0
+	// added items that are denied: 0
 	// false positives: 2.81%
-	// bits an item: 7.45, of which 49% are set
+	// bits an item: 7.45, and 49% of the bits are set
 }
 
-// A new generation is filled while the filter is in use, and then takes its place.
+// ExampleFilter_Rebuild fills a new generation while the filter is in use. At the end it replaces
+// the old one.
 func ExampleFilter_Rebuild() {
 	ctx, client := context.Background(), connect()
 
@@ -138,7 +139,7 @@ func ExampleFilter_Rebuild() {
 	// [true true false]
 }
 
-// A mirror answers without a round trip.
+// ExampleFilter_Mirror answers without a round trip.
 func ExampleFilter_Mirror() {
 	ctx, client := context.Background(), connect()
 
@@ -162,7 +163,7 @@ func ExampleFilter_Mirror() {
 	// Output: true false
 }
 
-// Seen in the last week?
+// ExampleSlidingFilters answers: seen in the last week?
 func ExampleSlidingFilters() {
 	ctx, client := context.Background(), connect()
 
@@ -188,7 +189,7 @@ func ExampleSlidingFilters() {
 	// new this week: false
 }
 
-// Local is a filter of this process alone.
+// ExampleLocal uses a filter of this process alone.
 func ExampleLocal() {
 	f, err := bloom.NewLocal(bloom.Spec{Capacity: 1000, ErrorRate: 0.001})
 	if err != nil {

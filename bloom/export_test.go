@@ -18,7 +18,7 @@ func Layout(spec Spec) (blocks int64, shards, hashes int) {
 	return l.blocks, l.shards, l.hashes
 }
 
-// Sync makes a sliding filter ask for the server's clock at its next call.
+// Sync makes a sliding filter read the server's clock at its next call.
 func (f *SlidingFilter) Sync() {
 	s := *f.now.Load()
 	s.at = s.at.Add(-2 * syncEvery)

@@ -13,24 +13,22 @@ import (
 )
 
 var (
-	// ErrMismatch is matched when a filter is opened with another Spec than it
-	// was made with.
+	// ErrMismatch is matched when a filter is opened with another spec than it was made with.
 	ErrMismatch = errors.New("bloom: the filter has another spec")
 
 	// ErrNotFound is matched when there is no filter of this name.
 	ErrNotFound = errors.New("bloom: no such filter")
 
-	// ErrRebuilding is matched when another process is filling a new generation
-	// of the filter.
-	ErrRebuilding = errors.New("bloom: the filter is being rebuilt")
+	// ErrRebuilding is matched when another process is filling a new generation of the filter.
+	ErrRebuilding = errors.New("bloom: another process is rebuilding the filter")
 )
 
-// Options configure [Filters]. The zero value is ready to use; there is nothing to
-// choose yet.
+// Options configure [Filters]. There is nothing to choose yet.
 type Options struct{}
 
-// Filters are the filters on a server, each with a name and a [Spec]. Make one and
-// use it for every filter. It keeps nothing and need not be closed.
+// Filters are the filters on a server, each with a name and a [Spec]. Make one and use it for every
+// filter. It keeps no state and need not be closed. All methods may be called by many goroutines at
+// once.
 type Filters struct {
 	client *redoubt.Client
 }
@@ -43,16 +41,16 @@ func New(client *redoubt.Client, _ Options) (*Filters, error) {
 	return &Filters{client: client}, nil
 }
 
-// makeTime is how long the keys of a new filter may take to be made.
+// makeTime is how long making the keys of a new filter may take.
 const makeTime = 10 * time.Minute
 
-// Open returns the filter called name, which is made unless it is there: all of
-// its memory at once. With the zero Spec it is not made, and the error matches
-// [ErrNotFound] when there is none. A filter that was made with another Spec gives
-// an error that matches [ErrMismatch], and is not touched.
+// Open returns the filter called name. If it does not exist, Open makes it and reserves all of its
+// memory at once. The zero Spec opens an existing filter only; if there is none, the error matches
+// [ErrNotFound]. If the filter was made with another Spec, the error matches [ErrMismatch] and the
+// filter is unchanged.
 //
-// It costs a round trip, and two more and one for each key to make a filter. When
-// it fails half-way, or ctx ends, the next Open goes on.
+// One round trip; to make a filter, two more and one for each key. When Open fails halfway, or ctx
+// ends, the next Open continues.
 func (fs *Filters) Open(ctx context.Context, name string, spec Spec) (*Filter, error) {
 	k, err := keysOf(fs.client, name)
 	var made generation
@@ -76,9 +74,9 @@ func (fs *Filters) Open(ctx context.Context, name string, spec Spec) (*Filter, e
 	return f, nil
 }
 
-// Delete deletes the filter called name. It reports whether there was one. Who has
-// it open gets "maybe" for every item from then on. A few round trips; when it
-// fails half-way it can be repeated.
+// Delete deletes the filter called name. It reports whether the filter existed. Processes that have
+// it open get "maybe" for every item from then on. A few round trips; after an error it can be
+// repeated.
 func (fs *Filters) Delete(ctx context.Context, name string) (deleted bool, err error) {
 	k, err := keysOf(fs.client, name)
 	if err != nil {
@@ -103,26 +101,25 @@ func (fs *Filters) Delete(ctx context.Context, name string) (deleted bool, err e
 	return n > 0, err
 }
 
-// List goes over the names of filters that match: a pattern as of Redis' KEYS,
-// where an empty one matches all. A loop over it ends with the first error. It looks
-// at every key of the server, or of all primaries of a cluster, in steps of a round
-// trip for about 1,000 keys: see [redoubt.Client.Names].
+// List iterates over the names of filters that match a pattern as of Redis' KEYS; the empty pattern
+// matches all. The loop ends with the first error. List looks at every key of the server, or of all
+// primaries of a cluster, in steps of a round trip for about 1,000 keys: see
+// [redoubt.Client.Names].
 func (fs *Filters) List(ctx context.Context, match string) iter.Seq2[string, error] {
 	return fs.client.Names(ctx, filterPart, "hash", match)
 }
 
-// A Filter is one filter on a server. Open it once and keep it. All methods may be
-// called by many goroutines at once; it keeps nothing but where the filter is, and
-// need not be closed.
+// A Filter is one filter on a server. Open it once and keep it. It only remembers where the filter
+// is and need not be closed. All methods may be called by many goroutines at once.
 type Filter struct {
 	keys
 
 	now     atomic.Pointer[state]
-	reading sync.Mutex   // held by the one who reads the state anew
+	reading sync.Mutex   // held while a goroutine reads the state anew
 	asked   atomic.Int64 // when the state was last read, in ns since 1970
 }
 
-// A state is what is known of a filter.
+// A state is what this process knows of a filter.
 type state struct {
 	current generation
 	next    *generation // nil unless one is being filled
@@ -131,21 +128,20 @@ type state struct {
 	filled  bool        // next has all items, and replaces current
 }
 
-// Spec returns what the filter is for, as far as is known here: another process may
-// have changed it by a Rebuild.
+// Spec returns the Spec that this process knows: another process may have changed it by
+// [Filter.Grow].
 func (f *Filter) Spec() Spec { return f.now.Load().current.spec }
 
-// MayContain reports whether item may have been added. False is certain; true may
-// be a false positive, or mean that the answer was lost with a key. It is also true
-// with every error, so that who ignores errors never takes an item for new that is
-// not. One round trip, one GETRANGE of 64 bytes.
+// MayContain reports whether item may have been added. False is certain. True may be a false
+// positive, or mean that a key is lost. With an error it returns true, so a caller that ignores
+// errors never takes an old item for a new one. One round trip, one GETRANGE of 64 bytes.
 func (f *Filter) MayContain(ctx context.Context, item string) (bool, error) {
 	may, err := f.MayContainMany(ctx, []string{item})
 	return may[0], err
 }
 
-// MayContainMany is MayContain for several items. One round trip to each server
-// for every 4,096 of them.
+// MayContainMany is MayContain for several items. One round trip to each server for every 4,096
+// items.
 func (f *Filter) MayContainMany(ctx context.Context, items []string) ([]bool, error) {
 	may := make([]bool, len(items))
 	for i := range may {
@@ -158,7 +154,7 @@ func (f *Filter) MayContainMany(ctx context.Context, items []string) ([]bool, er
 		if err != nil || len(lost) == 0 {
 			return may, err
 		}
-		// The keys are lost, or the filter was rebuilt and they are elsewhere now.
+		// The keys are lost, or the filter was rebuilt and has other keys now.
 		fresh, err := f.refreshNow(ctx, s)
 		if errors.Is(err, ErrNotFound) || err == nil && fresh.current.id == s.current.id {
 			return may, nil
@@ -178,8 +174,8 @@ func each(n int) []int {
 	return all
 }
 
-// look reads the blocks of items, those at the places in todo, and sets what is not
-// in them to false. It returns the places whose shard is not there.
+// look reads the blocks of the items at the indexes in todo, and sets may to false for items that
+// are not in them. It returns the indexes of items whose shard is lost.
 func (f *Filter) look(ctx context.Context, g generation, items []string, todo []int, may []bool) (lost []int, err error) {
 	for len(todo) > 0 {
 		now := todo[:min(len(todo), atOnce)]
@@ -208,8 +204,7 @@ func (f *Filter) look(ctx context.Context, g generation, items []string, todo []
 	return lost, nil
 }
 
-// send runs one command with what other callers send just now, and several by
-// themselves.
+// send merges a single command with commands of other callers, and sends several as a pipeline.
 func (k keys) send(ctx context.Context, cmds []redoubt.Cmd) []redoubt.Reply {
 	if len(cmds) == 1 {
 		return []redoubt.Reply{k.client.Do(ctx, cmds[0])}

@@ -21,7 +21,9 @@ import (
 	wire "github.com/redoubt-go/redoubt/internal/wire/bloom"
 )
 
-// What is in is never denied, what is not nearly always, and Add says which is which.
+// MayContain finds items that were added, and nearly never others. Add says which items are new.
+//
+// Promise: an item whose Add returned is found by every process, during and after a rebuild.
 func TestAddAndMayContain(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		f := w.open("f", bloom.Spec{Capacity: 3000, ErrorRate: 0.01})
@@ -61,8 +63,9 @@ func TestAddAndMayContain(t *testing.T) {
 	})
 }
 
-// The error rate is what was asked for, at the capacity, for no more than 9.95 bits an
-// item at one in a hundred.
+// At an error rate of 0.01 an item takes at most 9.95 bits.
+//
+// Promise: at the capacity the error rate is at most the one of the spec.
 func TestErrorRate(t *testing.T) {
 	for _, c := range []struct {
 		n       int64
@@ -104,8 +107,10 @@ func TestErrorRate(t *testing.T) {
 	}
 }
 
-// TestHundredMillion fills a filter on a server with 10^8 items at 3%, in 93 MB, and
-// asks for 10^7 others. It takes a quarter of an hour.
+// TestHundredMillion fills a filter on a server with 10^8 items at 3%, in 93 MB, and looks up 10^7
+// others. It takes a quarter of an hour.
+//
+// Promise: at the capacity the error rate is at most the one of the spec.
 func TestHundredMillion(t *testing.T) {
 	if os.Getenv("BLOOM") != "full" {
 		return // TestErrorRate and the Examples are its short form
@@ -185,8 +190,10 @@ func TestSpecs(t *testing.T) {
 	})
 }
 
-// A shard that is lost denies nothing, for those who have the filter open, for those
-// who open it, and for what is added later.
+// Items of a lost shard are found by processes that have the filter open and by processes that open
+// it. Items that are added later are found too.
+//
+// Promise: a lost key or an error makes the answer "maybe" and never "no".
 func TestLostKey(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		// Some shards of 2 MiB or more.
@@ -205,7 +212,7 @@ func TestLostKey(t *testing.T) {
 			all(t, f, items...)
 			all(t, f, later...)
 			if n := maybe(t, f, numbered("out", 900)...); n < 200 || n > 400 {
-				t.Errorf("%d of 900 may be in, want those of one shard in three", n)
+				t.Errorf("%d of 900 may be in, want the items of one shard in three", n)
 			}
 		}
 		info, err := f.Info(t.Context())
@@ -289,7 +296,7 @@ func TestDeleteAndList(t *testing.T) {
 		if deleted, err := w.sliding.Delete(t.Context(), "s"); err != nil || !deleted {
 			t.Errorf("the sliding filter is deleted: %v, %v", deleted, err)
 		}
-		all(t, f, "y") // maybe, for who has not heard
+		all(t, f, "y") // f does not know of the deletion: maybe
 		if n := maybe(t, w.open("a", spec), "x", "y"); n != 0 {
 			t.Errorf("the new filter may contain %d items", n)
 		}
@@ -303,7 +310,7 @@ func TestDeleteAndList(t *testing.T) {
 	})
 }
 
-// Of many who add the same items each item is new to one of them.
+// Promise: when several callers add an item at once, it is new to one of them.
 func TestConcurrentAdders(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		spec := bloom.Spec{Capacity: 100_000, ErrorRate: 0.0001}
@@ -334,7 +341,9 @@ func TestConcurrentAdders(t *testing.T) {
 	})
 }
 
-// Many items take one round trip, whatever the shards.
+// Many items take one round trip, however many shards they are in.
+//
+// Promise: many items are one round trip to each server.
 func TestRoundTrips(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		counted := &clienttest.Counter{Conn: w.conn}
@@ -357,7 +366,7 @@ func TestRoundTrips(t *testing.T) {
 	})
 }
 
-// Add is not repeated, which would say that an item is not new; looking is.
+// Add is sent once: a repeated Add would say that the item is not new. MayContain is repeated.
 func TestAddIsSentOnce(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		adds, looks := 0, 0
@@ -389,7 +398,9 @@ func TestAddIsSentOnce(t *testing.T) {
 	})
 }
 
-// With an error the answer is "maybe", and not "new".
+// With an error MayContain returns true and Add returns false.
+//
+// Promise: a lost key or an error makes the answer "maybe" and never "no".
 func TestMaybeWithAnError(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		broken := &cut{Conn: w.conn}
@@ -418,8 +429,10 @@ func TestMaybeWithAnError(t *testing.T) {
 	})
 }
 
-// A key that was there is not made again, of zeros, by who began to make the filter long
-// ago.
+// A process that began long ago to make the filter does not replace a lost key by zeros.
+//
+// Promise: a process that dies while it makes or rebuilds a filter leaves a filter that works, and
+// no keys that stay.
 func TestMakingAFilterTakesItsTime(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		spec := bloom.Spec{Capacity: 100, ErrorRate: 0.01}
@@ -441,7 +454,10 @@ func TestMakingAFilterTakesItsTime(t *testing.T) {
 	})
 }
 
-// A filter made half-way is finished by who opens it next.
+// The next Open completes a filter that was made halfway.
+//
+// Promise: a process that dies while it makes or rebuilds a filter leaves a filter that works, and
+// no keys that stay.
 func TestOpenGoesOn(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		spec := bloom.Spec{Capacity: 7_000_000, ErrorRate: 0.01}
@@ -458,7 +474,7 @@ func TestOpenGoesOn(t *testing.T) {
 	})
 }
 
-// Shards of one filter lie in different slots.
+// The shards of one filter are in different slots.
 func TestCluster(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, 3, 0)

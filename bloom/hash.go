@@ -23,7 +23,7 @@ const (
 	maxHashes = 16
 )
 
-// A spot is where an item is in a filter: a block and bits in it.
+// A spot is the place of an item in a filter: a block, and bits in it.
 type spot struct {
 	shard int
 	block int64 // within the shard
@@ -31,8 +31,8 @@ type spot struct {
 	bits  [maxHashes]uint16
 }
 
-// spot returns where item is. The block is chosen by the high bits of the hash,
-// the positions by what mix makes of it.
+// spot returns the place of item. The high bits of the hash choose the block, and mix makes the
+// positions.
 func (l layout) spot(item string) (s spot) {
 	h := wire.Murmur64A(item, 0)
 	at, _ := bits.Mul64(h, uint64(l.blocks)) //nolint:gosec // never negative

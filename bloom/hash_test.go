@@ -49,7 +49,7 @@ func TestMurmur(t *testing.T) {
 	}
 }
 
-// A filter that was made is read by all later versions: what is where doesn't change.
+// Later versions read the filters of this one: the places of items don't change.
 func TestLayoutIsKept(t *testing.T) {
 	for _, c := range []struct {
 		spec bloom.Spec

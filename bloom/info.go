@@ -8,33 +8,31 @@ import (
 	"github.com/redoubt-go/redoubt"
 )
 
-// Info tells how full a filter is.
+// Info describes a filter and how full it is.
 type Info struct {
-	// Spec is what the filter is for.
+	// Spec is the capacity and error rate of the filter.
 	Spec Spec
-	// Bytes is what the bits take, and Shards in how many keys they are.
+	// Bytes is the size of the bits, and Shards the number of their keys.
 	Bytes  int64
 	Shards int
 	// Hashes is how many bits an item sets.
 	Hashes int
-	// Lost is how many of the keys are gone: evicted, deleted, or never
-	// replicated before a failover. For the items in them the answer is "maybe";
-	// [Filter.Rebuild] brings them back.
+	// Lost is how many keys are lost: evicted, deleted, or not replicated before a failover. Their
+	// items get "maybe". [Filter.Rebuild] restores the keys.
 	Lost int
-	// FillRatio is how much of the bits is set, from 0 to 1, keys that are lost
-	// not counted.
+	// FillRatio is the part of the bits that is set, from 0 to 1, without lost keys.
 	FillRatio float64
-	// Items is an estimate of how many different items are in, from the fill
-	// ratio; those in keys that are lost are estimated to be as many as in others.
+	// Items estimates how many different items were added, from the fill ratio. It assumes as many
+	// in a lost key as in another.
 	Items int64
-	// ErrorRate is an estimate of how often the answer for an item that was never
-	// added is "maybe" now; a key that is lost counts in full.
+	// ErrorRate estimates how often an item that was never added gets "maybe" now. A lost key
+	// counts in full.
 	ErrorRate float64
 	// Rebuilding says that a new generation is being filled.
 	Rebuilding bool
 }
 
-// infoOf estimates from the number of bits that are set in what is not lost.
+// infoOf estimates from the number of set bits in keys that are not lost.
 func infoOf(g generation, set int64, lost int) Info {
 	i := Info{Spec: g.spec, Bytes: g.blocks * blockBytes, Shards: g.shards, Hashes: g.hashes, Lost: lost}
 	there := float64(g.shards-lost) / float64(g.shards)

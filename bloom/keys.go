@@ -11,14 +11,14 @@ import (
 	wire "github.com/redoubt-go/redoubt/internal/wire/bloom"
 )
 
-// filterPart ends the key that every filter has.
+// filterPart ends the key that describes a filter.
 const filterPart = "bloom"
 
-// MaxName is the longest name of a filter, in bytes: shorter than those of other
+// MaxName is the longest name of a filter, in bytes. It is shorter than the names of other
 // primitives, because a shard's name is made of it.
 const MaxName = redoubt.MaxName - 64
 
-// keys are where a filter is on the server.
+// keys has the name of a filter and the key that describes it.
 type keys struct {
 	client *redoubt.Client
 	name   string
@@ -33,9 +33,9 @@ func keysOf(client *redoubt.Client, name string) (keys, error) {
 	return keys{client: client, name: name, filter: filter}, err
 }
 
-// shard returns the key of one shard. It has a hash tag of its own: shards are in
-// different slots. What is between its last two colons and behind them has no
-// colon, so that no other name has the same key.
+// shard returns the key of one shard. Each shard has a hash tag of its own, so shards are in
+// different slots. The parts of the tag after its last two colons have no colon, so no other name
+// has the same key.
 func (k keys) shard(generation string, n int) string {
 	return k.part(generation, n, "bits")
 }
@@ -53,28 +53,28 @@ func (k keys) part(generation string, n int, part string) string {
 	return key
 }
 
-// newID returns 16 hexadecimal digits that no other generation has, so that keys
-// which an interrupted call left are never taken for those of another.
+// newID returns 16 random hexadecimal digits, so that the keys of an interrupted call are never
+// mistaken for the keys of another generation.
 func newID() string { return randid.Hex(8) }
 
 func decimal[N int | int64](n N) string { return strconv.FormatInt(int64(n), 10) }
 
-// atOnce bounds what one pipeline asks for, so that replies don't pile up.
+// atOnce is how many items a pipeline asks for, which bounds the memory of the replies.
 const atOnce = 4096
 
-// anyTime is later than any clock says: for keys of an id that is new, where nothing
-// can have been lost before.
+// anyTime is later than any clock shows. It is for the keys of a new id, which can't have been lost
+// before.
 const anyTime = 1 << 52
 
-// make makes the shards of a generation that are not there, until a time of the
-// server's clock. With a ttl they go by themselves.
+// make makes the missing shards of a generation, until a time of the server's clock. If ttl is not
+// 0 they expire.
 func (k keys) make(ctx context.Context, g generation, until int64, ttl time.Duration) error {
 	cmds := make([]redoubt.Cmd, g.shards)
 	for i := range cmds {
 		cmds[i] = wire.MakeCmd(k.shard(g.id, i), g.shardLen(), until, ttl)
 	}
-	// One after the other: to fill megabytes with zeros holds up a server, and many
-	// such commands in one pipeline would hold it up for all of them together.
+	// One command at a time: filling megabytes with zeros holds up a server, and a pipeline of such
+	// commands would hold it up for the sum of their times.
 	for _, c := range cmds {
 		var there [1]int64
 		if err := k.client.Do(ctx, c).Ints(there[:]); err != nil {

@@ -6,15 +6,15 @@ import (
 	"sync/atomic"
 )
 
-// A Local is a filter in the memory of this process alone: the blocks of a
-// [Filter] without a server. Its methods may be called by many goroutines at once.
+// A Local is a filter in the memory of this process alone: the blocks of a [Filter] without a
+// server. Its methods may be called by many goroutines at once.
 type Local struct {
 	spec Spec
 	bitmap
 }
 
-// NewLocal returns an empty Local. It takes its memory at once: 9.94 bits an item
-// at an error rate of 0.01.
+// NewLocal returns an empty Local. It allocates its memory at once: 9.94 bits an item at an error
+// rate of 0.01.
 func NewLocal(spec Spec) (*Local, error) {
 	if err := spec.check(); err != nil {
 		return nil, err
@@ -22,9 +22,8 @@ func NewLocal(spec Spec) (*Local, error) {
 	return &Local{spec: spec, bitmap: newBitmap(layoutFor(spec))}, nil
 }
 
-// Add adds an item. It reports whether the item is new; a false one may be a
-// false positive. Of those who add the same item at the same time at least one
-// gets true.
+// Add adds an item. It reports whether the item is new; false may be a false positive. When several
+// callers add the same item at once, at least one of them gets true.
 func (l *Local) Add(item string) bool {
 	s := l.spot(item)
 	return l.set(&s)
@@ -39,8 +38,8 @@ func (l *Local) MayContain(item string) bool {
 // Stats counts the bits of the filter. It reads all of them.
 func (l *Local) Stats() Info { return infoOf(generation{spec: l.spec, layout: l.layout}, l.count(), 0) }
 
-// A bitmap is the shards of a generation in memory. The bits are where Redis has
-// them: the first one of a byte is its highest.
+// A bitmap has the shards of a generation in memory, with bits numbered as in Redis: the first bit
+// of a byte is its highest.
 type bitmap struct {
 	layout
 	words []uint64 // accessed atomically
@@ -74,7 +73,7 @@ func (m *bitmap) set(s *spot) (isNew bool) {
 	return isNew
 }
 
-// merge sets the bits of a piece of a shard, which begins at a block.
+// merge sets the bits of a piece of a shard. The piece begins at the start of a block.
 func (m *bitmap) merge(shard int, offset int64, piece string) {
 	words := m.words[(int64(shard)*m.shardLen()+offset)/8:]
 	for i := 0; i+8 <= len(piece); i += 8 {

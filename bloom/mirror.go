@@ -15,18 +15,17 @@ import (
 
 // MirrorOptions configure a [Mirror]. The zero value is ready to use.
 type MirrorOptions struct {
-	// Every is how often what others have added is fetched: a round trip to each
+	// Every is the time between two fetches of newly added items. A fetch is a round trip to each
 	// server. From 1 ms to an hour. Defaults to 1 s.
 	Every time.Duration
-	// MaxAge is after how long without news the mirror no longer vouches for
-	// anything and answers "maybe". At least Every. Defaults to ten times Every.
+	// MaxAge is the age of the last successful fetch beyond which the mirror answers "maybe" to
+	// everything. At least Every. Defaults to ten times Every.
 	MaxAge time.Duration
 }
 
-// A Mirror is a copy of a [Filter] in the memory of this process, for answers
-// without a round trip. An item whose Add, by whatever process, returned more than
-// MaxAge ago is never answered with false. Its methods may be called by many
-// goroutines at once. Close ends it.
+// A Mirror is a copy of a [Filter] in the memory of this process, for answers without a round trip.
+// It finds every item whose Add, by any process, returned more than MaxAge ago. Its methods may be
+// called by many goroutines at once. Close ends it.
 type Mirror struct {
 	filter *Filter
 	opts   MirrorOptions
@@ -43,22 +42,21 @@ type copied struct {
 	id string
 	bitmap
 
-	lost []atomic.Bool // shards that are not there
-	logs []readLog     // used by the goroutine that fetches alone
+	lost []atomic.Bool // for each shard whether it is lost
+	logs []readLog     // owned by the goroutine that fetches
 }
 
-// A readLog is how far the log of a shard was read.
+// A readLog says how far the log of a shard was read.
 type readLog struct {
 	id   string
 	from int64
 }
 
-// Mirror fetches the filter and keeps a copy of it fresh until the copy's Close. ctx
-// is for the first fetch, which takes a round trip for each megabyte or so.
+// Mirror fetches the filter and keeps a copy of it up to date until the copy is closed. ctx is for
+// the first fetch, which takes about a round trip for each megabyte.
 //
-// Those who add to a filter that has mirrors write a little more: as long as one
-// asks, each shard has a log of at most a megabyte beside it, in which new items are
-// kept, and which goes a minute after the last mirror has asked.
+// While a filter has mirrors, adding to it costs a little more: beside each shard a log of at most
+// a megabyte has the new items. The log expires a minute after the last fetch.
 func (f *Filter) Mirror(ctx context.Context, opts MirrorOptions) (*Mirror, error) {
 	if opts.Every == 0 {
 		opts.Every = time.Second
@@ -86,16 +84,16 @@ func (f *Filter) Mirror(ctx context.Context, opts MirrorOptions) (*Mirror, error
 	return m, nil
 }
 
-// Close ends the mirror and waits for that. From then on it answers "maybe" once
-// MaxAge is over. It may be called more than once.
+// Close ends the mirror and waits for its goroutine. Once MaxAge is over the mirror answers
+// "maybe". Close may be called more than once.
 func (m *Mirror) Close() error {
 	m.end()
 	<-m.ended
 	return nil
 }
 
-// MayContain reports whether an item may have been added. False is certain but for
-// items that were added in the last moment: see [Mirror].
+// MayContain reports whether an item may have been added. False is certain, except for items that
+// were added less than MaxAge ago: see [Mirror].
 func (m *Mirror) MayContain(item string) bool {
 	if m.Age() > m.opts.MaxAge {
 		return true
@@ -114,7 +112,7 @@ func (m *Mirror) Add(ctx context.Context, item string) (isNew bool, err error) {
 	return isNew, err
 }
 
-// Age is how old the copy is: items that were added before are all in it.
+// Age returns the age of the copy: all items that were added before are in it.
 func (m *Mirror) Age() time.Duration {
 	return time.Since(m.began) - time.Duration(m.fresh.Load())
 }
@@ -171,7 +169,7 @@ func (m *Mirror) fetch(ctx context.Context) error {
 	}
 }
 
-// logTTL is for how long logs are kept without a mirror that asks, at least.
+// logTTL is how long logs are kept, at least, after the last fetch of a mirror.
 const logTTL = time.Minute
 
 // update brings c up to date.
@@ -200,7 +198,7 @@ func (m *Mirror) update(ctx context.Context, c *copied) (lost bool, err error) {
 		at := readLog{id: id, from: c.logs[i].from}
 		if id != c.logs[i].id {
 			at.from = 16
-			// The log is another: what it doesn't have is in the shard.
+			// The log is a new one. The shard has all items that the log does not have.
 			if err := m.load(ctx, c, i); err != nil {
 				return false, err
 			}
@@ -215,7 +213,7 @@ func (m *Mirror) update(ctx context.Context, c *copied) (lost bool, err error) {
 	return lost, nil
 }
 
-// setLogged sets the bits of an item as add.lua logs it.
+// setLogged sets the bits of an item in the form in which add.lua logs it.
 func (c *copied) setLogged(shard int, positions string) {
 	s := spot{shard: shard, n: c.hashes}
 	for i := range s.n {
@@ -226,8 +224,8 @@ func (c *copied) setLogged(shard int, positions string) {
 }
 
 const (
-	// piece is how much of a shard a command asks for, so that nobody waits for
-	// long behind it, and pieces how many of them a pipeline.
+	// piece is how many bytes of a shard a command reads, so that no other command waits long
+	// behind it. A pipeline has pieces of them.
 	piece  = 128 << 10
 	pieces = 8
 )

@@ -13,7 +13,10 @@ import (
 	"github.com/redoubt-go/redoubt/internal/test/clienttest"
 )
 
-// A mirror has what was there before and what others add, without a round trip.
+// A mirror has the items from before and the items that others add, without a round trip.
+//
+// Promise: a mirror finds every item that was added more than MaxAge before, and without news for
+// MaxAge it answers "maybe".
 func TestMirror(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		spec := bloom.Spec{Capacity: 7_000_000, ErrorRate: 0.01}
@@ -57,7 +60,10 @@ func TestMirror(t *testing.T) {
 	})
 }
 
-// A mirror follows a rebuild, and denies nothing that it must not on the way.
+// A mirror follows a rebuild and finds every item on the way.
+//
+// Promise: a mirror finds every item that was added more than MaxAge before, and without news for
+// MaxAge it answers "maybe".
 func TestMirrorFollowsARebuild(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		spec := bloom.Spec{Capacity: 10_000, ErrorRate: 0.0001}
@@ -89,7 +95,10 @@ func TestMirrorFollowsARebuild(t *testing.T) {
 	})
 }
 
-// A log that was lost, or has become too long, is read over.
+// A mirror reads the shard again when its log was lost or has become too long.
+//
+// Promise: a mirror finds every item that was added more than MaxAge before, and without news for
+// MaxAge it answers "maybe".
 func TestMirrorLogs(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		f := w.open("f", bloom.Spec{Capacity: 100_000, ErrorRate: 0.01})
@@ -126,8 +135,11 @@ func TestMirrorLogs(t *testing.T) {
 	})
 }
 
-// The age of a mirror is from when the last fetch began: what is added while the server
-// takes its time may not be in what it answers.
+// The age of a mirror counts from the beginning of the last fetch: an item that is added while the
+// server answers may not be in the answer.
+//
+// Promise: a mirror finds every item that was added more than MaxAge before, and without news for
+// MaxAge it answers "maybe".
 func TestMirrorsAge(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		const slow = 50 * time.Millisecond
@@ -159,7 +171,10 @@ func TestMirrorsAge(t *testing.T) {
 	})
 }
 
-// A mirror that hears nothing any more vouches for nothing.
+// A mirror without news answers "maybe".
+//
+// Promise: a mirror finds every item that was added more than MaxAge before, and without news for
+// MaxAge it answers "maybe".
 func TestMirrorWithoutNews(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		silent := &cut{Conn: w.conn}

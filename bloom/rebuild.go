@@ -11,17 +11,16 @@ import (
 	wire "github.com/redoubt-go/redoubt/internal/wire/bloom"
 )
 
-// RebuildOptions are for [Filter.Rebuild] and [Filter.Grow]. The zero value is
-// ready to use.
+// RebuildOptions configure [Filter.Rebuild] and [Filter.Grow]. The zero value is ready to use.
 type RebuildOptions struct {
-	// Progress, if not nil, is called now and then from the goroutine that called
-	// Rebuild, and at the end: for a progress bar. It should return soon.
+	// Progress is called now and then from the goroutine that called Rebuild, and at the end: for a
+	// progress bar. It should return soon. Optional.
 	Progress func(Progress)
 }
 
-// Progress is how far a rebuild is.
+// Progress says how far a rebuild is.
 type Progress struct {
-	// Items is how many the iterator has given.
+	// Items is how many items the iterator has given.
 	Items int64
 	// Elapsed is the time since the rebuild began.
 	Elapsed time.Duration
@@ -30,35 +29,32 @@ type Progress struct {
 }
 
 const (
-	// aliveFor is how long a rebuild counts as under way without a word from who
-	// does it; each third of it he gives one.
+	// aliveFor is how long a rebuild counts as under way after its process was last heard of. The
+	// process reports every third of it.
 	aliveFor = time.Minute
 	// rebuildBatch is how many items of the iterator are added at once.
 	rebuildBatch = 2048
 )
 
-// Rebuild fills a new generation of the filter with items and then puts it in the
-// place of the old one: to get rid of items that are no longer wanted, and to bring
-// lost keys back. Meanwhile the filter is used as before, by all processes; items
-// that are added go to both generations. For a moment at the end the answers are
-// "maybe".
+// Rebuild fills a new generation of the filter with items and replaces the old one by it, to remove
+// items that are no longer wanted or to restore lost keys. Meanwhile all processes use the filter
+// as before, and items that they add go to both generations. For a moment at the end the answers
+// are "maybe".
 //
-// items is asked once everybody who adds knows of the new generation: it must give
-// every item that was added before it is asked, so read it, in the function that it
-// is, from where the items are kept. An error that it gives ends the rebuild.
+// Rebuild iterates over items once every process that adds knows of the new generation. The
+// iterator must give every item that was added before its first call, so read them inside the
+// iterator from the place where they are stored. An error of the iterator ends the rebuild.
 //
-// When Rebuild fails or ctx ends, the new generation is deleted, and the filter is
-// as before. While another process rebuilds the filter the error matches
-// [ErrRebuilding]; one that has not been heard of for a minute is taken to be dead,
-// and what it made is deleted.
+// When Rebuild fails or ctx ends, the new generation is deleted and the filter is as before. While
+// another process rebuilds the filter the error matches [ErrRebuilding]; a process that was not
+// heard of for a minute counts as dead, and Rebuild deletes the keys that it made.
 func (f *Filter) Rebuild(ctx context.Context, items iter.Seq2[string, error], opts RebuildOptions) error {
 	return f.rebuild(ctx, f.Spec(), items, opts)
 }
 
-// Grow is Rebuild with another Spec, of a larger capacity or a smaller error rate,
-// as it may be: a Bloom filter can't grow without its items. Who opens the filter by
-// the old Spec afterwards gets an error that matches [ErrMismatch]; who has it open
-// already goes on.
+// Grow is Rebuild with another Spec, which may also be smaller: a Bloom filter can't grow without
+// its items. After that, opening the filter by the old Spec gives an error that matches
+// [ErrMismatch]; a Filter that is open already keeps working.
 func (f *Filter) Grow(ctx context.Context, spec Spec, items iter.Seq2[string, error], opts RebuildOptions) error {
 	if err := spec.check(); err != nil {
 		return err
@@ -92,13 +88,13 @@ func (f *Filter) rebuild(ctx context.Context, spec Spec, items iter.Seq2[string,
 	if err == nil {
 		var done bool
 		if done, err = f.advance(ctx, "filled", b.id, aliveFor); err == nil && !done {
-			err = fmt.Errorf("%w: another has taken over", ErrRebuilding)
+			err = fmt.Errorf("%w: it has taken over", ErrRebuilding)
 		}
 	}
 	if err != nil {
 		return errors.Join(err, b.abort(ctx))
 	}
-	// From here on everybody who looks ends it.
+	// From here on every process that reads the state completes the rebuild.
 	if _, err := f.refresh(ctx, nil); err != nil {
 		return err
 	}
@@ -120,16 +116,16 @@ type builder struct {
 	progress func(Progress)
 }
 
-// soFar is how far it is.
+// soFar returns the progress.
 func (b *builder) soFar() Progress {
 	return Progress{Items: b.items, Elapsed: time.Since(b.began)}
 }
 
-// begin makes the keys of the new generation, tells of it, and seals those of the
-// old one against all who have not heard.
+// begin makes the keys of the new generation, announces it, and seals the shards of the old one
+// against callers that do not know of it.
 //
-// The keys are made before anybody knows of them, so that nobody adds an item to one
-// that is not there yet; until they are told of they go by themselves.
+// The keys are made before they are announced, so no process adds an item to a key that does not
+// exist yet. Until they are announced they have a TTL.
 func (b *builder) begin(ctx context.Context) error {
 	s, err := b.refresh(ctx, nil)
 	if err != nil {
@@ -151,7 +147,7 @@ func (b *builder) begin(ctx context.Context) error {
 	case 0:
 		return errors.Join(ErrRebuilding, b.clean(ctx))
 	case -1:
-		return errors.Join(fmt.Errorf("%w: it was just now", ErrRebuilding), b.clean(ctx))
+		return errors.Join(fmt.Errorf("%w: it has just finished", ErrRebuilding), b.clean(ctx))
 	}
 	if text, _ := a[3].(string); text != "" {
 		if dead, err := parseGeneration(text); err == nil {
@@ -163,11 +159,11 @@ func (b *builder) begin(ctx context.Context) error {
 	for i := range b.next.shards {
 		n, err := b.client.Do(ctx, redoubt.Cmd{Name: "PERSIST", Keys: []string{b.shard(b.next.id, i)}, Flags: redoubt.Idempotent}).Int()
 		if err == nil && n == 0 {
-			// It may have been sent twice.
+			// PERSIST may have been sent twice.
 			n, err = b.client.Do(ctx, redoubt.Cmd{Name: "EXISTS", Keys: []string{b.shard(b.next.id, i)}, Flags: redoubt.ReadOnly}).Int()
 		}
 		if err == nil && n == 0 {
-			err = fmt.Errorf("bloom: a new key of %q is lost already", b.name)
+			err = fmt.Errorf("bloom: a key of the new generation of %q is lost", b.name)
 		}
 		if err != nil {
 			return errors.Join(err, b.abort(ctx))
@@ -185,8 +181,8 @@ func (b *builder) begin(ctx context.Context) error {
 	return nil
 }
 
-// stayAlive tells every now and then that the rebuild is under way, until ctx ends
-// or somebody else has taken it over.
+// stayAlive reports now and then that the rebuild is under way, until ctx ends or another process
+// takes over.
 func (b *builder) stayAlive(ctx context.Context) error {
 	tick := time.NewTicker(aliveFor / 3)
 	defer tick.Stop()
@@ -195,9 +191,9 @@ func (b *builder) stayAlive(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
-			// An error passes, or the next one to look takes over.
+			// After an error the next tick tries again; at worst another process takes over.
 			if alive, err := b.advance(ctx, "alive", b.id, aliveFor); err == nil && !alive {
-				return fmt.Errorf("%w: another has taken over", ErrRebuilding)
+				return fmt.Errorf("%w: it has taken over", ErrRebuilding)
 			}
 		}
 	}
@@ -226,8 +222,8 @@ func (b *builder) fill(ctx context.Context, items iter.Seq2[string, error]) erro
 	return ctx.Err()
 }
 
-// add adds items to the new generation. To repeat it does no harm, for nobody asks
-// which are new.
+// add adds items to the new generation. It may be repeated, because it does not ask which items are
+// new.
 func (b *builder) add(ctx context.Context, items []string) error {
 	all := newBatch(b.keys, b.next, b.seal, items, each(len(items)))
 	for i := range all.cmds {
@@ -245,12 +241,12 @@ func (b *builder) add(ctx context.Context, items []string) error {
 	return nil
 }
 
-// cleanTime bounds what is done after a failure.
+// cleanTime bounds the clean-up after a failure.
 const cleanTime = 10 * time.Second
 
-// abort gives up. Where it can't, because the server is not there, whoever takes
-// over deletes the keys; where it may not, because another has taken over or all
-// items are in, they are his or in use.
+// abort gives up the rebuild and deletes its keys. If the server can't be reached, the process that
+// takes over deletes them. If another process has taken over, or all items are in, the keys are in
+// use and stay.
 func (b *builder) abort(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(redoubt.Patient(context.WithoutCancel(ctx)), cleanTime)
 	defer cancel()
@@ -260,7 +256,7 @@ func (b *builder) abort(ctx context.Context) error {
 	return b.drop(ctx, b.next)
 }
 
-// clean deletes the keys that nobody was told of.
+// clean deletes keys that were not announced.
 func (b *builder) clean(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(redoubt.Patient(context.WithoutCancel(ctx)), cleanTime)
 	defer cancel()

@@ -22,8 +22,10 @@ import (
 	wire "github.com/redoubt-go/redoubt/internal/wire/bloom"
 )
 
-// After a rebuild the filter has what the iterator gave, for those too who had it
-// open, and nothing else; the keys of the old generation are gone.
+// After a rebuild the filter has the items of the iterator and no others, also for processes that
+// had it open. The keys of the old generation are gone.
+//
+// Promise: an item whose Add returned is found by every process, during and after a rebuild.
 func TestRebuild(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		for n := range 2 {
@@ -45,7 +47,7 @@ func rebuild(t *testing.T, w *world, name string, lost bool) {
 	}
 	var reports []bloom.Progress
 	must(t, f.Rebuild(t.Context(), func(yield func(string, error) bool) {
-		add(t, other, "meanwhile") // by who has not heard, to both, though a key may be lost
+		add(t, other, "meanwhile") // other does not know of the rebuild; it adds to both generations, even if a key is lost
 		listed(kept)(yield)
 	}, bloom.RebuildOptions{Progress: func(p bloom.Progress) { reports = append(reports, p) }}))
 	all(t, f, "meanwhile")
@@ -60,7 +62,7 @@ func rebuild(t *testing.T, w *world, name string, lost bool) {
 			t.Errorf("%d of 1000 dropped items may be in", n)
 		}
 	}
-	// Who has not heard adds to the right generation, and looks there.
+	// A process that does not know of the rebuild adds to the right generation, and looks there.
 	add(t, other, "late")
 	all(t, f, "late")
 	all(t, other, kept...)
@@ -101,8 +103,10 @@ func TestGrow(t *testing.T) {
 	})
 }
 
-// Whatever is added while rebuilds come one after the other, some of which fail, is
-// there after each of them, and always; and is new once.
+// Rebuilds follow each other, and some of them fail. Items that are added meanwhile are found all
+// the time, and each is new once.
+//
+// Promise: an item whose Add returned is found by every process, during and after a rebuild.
 func TestAddsDuringRebuilds(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		spec := bloom.Spec{Capacity: 100_000, ErrorRate: 0.0001}
@@ -179,7 +183,10 @@ func TestAddsDuringRebuilds(t *testing.T) {
 	})
 }
 
-// A rebuild whose process is gone is in the way for a minute, and then is taken over.
+// A rebuild whose process is gone blocks the next one for a minute. Then the next one takes over.
+//
+// Promise: a process that dies while it makes or rebuilds a filter leaves a filter that works, and
+// no keys that stay.
 func TestDeadBuilder(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		clock := frozenclock.New(w.conn, wire.Scripts(), nil)
@@ -226,7 +233,11 @@ func TestDeadBuilder(t *testing.T) {
 	})
 }
 
-// When the process that rebuilds dies once all items are in, others end it.
+// When the process that rebuilds dies after all items are in, other processes complete the rebuild.
+// Info changes nothing.
+//
+// Promise: a process that dies while it makes or rebuilds a filter leaves a filter that works, and
+// no keys that stay.
 func TestOthersEndARebuild(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		spec := bloom.Spec{Capacity: 1000, ErrorRate: 0.01}
@@ -262,8 +273,10 @@ func TestOthersEndARebuild(t *testing.T) {
 	})
 }
 
-// When the keys of the old generation go, the new one is not yet in use: who has not
-// heard of the rebuild would still look at them, and miss what others add.
+// When the keys of the old generation go, the new one is not in use yet. Otherwise a process that
+// does not know of the rebuild would look at the old keys and miss new items.
+//
+// Promise: an item whose Add returned is found by every process, during and after a rebuild.
 func TestNobodyMissesTheEndOfARebuild(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		spec := bloom.Spec{Capacity: 1000, ErrorRate: 0.01}
@@ -286,8 +299,11 @@ func TestNobodyMissesTheEndOfARebuild(t *testing.T) {
 	})
 }
 
-// A rebuild of which it is not known whether all items are in is not given up: others may
-// have ended it.
+// A process that does not know whether all items are in does not give up the rebuild: others may
+// have completed it.
+//
+// Promise: a process that dies while it makes or rebuilds a filter leaves a filter that works, and
+// no keys that stay.
 func TestRebuildOfUnknownOutcome(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		spec := bloom.Spec{Capacity: 1000, ErrorRate: 0.01}
@@ -307,7 +323,11 @@ func TestRebuildOfUnknownOutcome(t *testing.T) {
 	})
 }
 
-// Who was taken for dead and goes on is told, and doesn't put in use what another fills.
+// A process that was taken for dead and continues gets an error, and does not put in use the
+// generation that another fills.
+//
+// Promise: a process that dies while it makes or rebuilds a filter leaves a filter that works, and
+// no keys that stay.
 func TestTakenOverRebuild(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		clock := frozenclock.New(w.conn, wire.Scripts(), nil)
@@ -339,6 +359,9 @@ func TestTakenOverRebuild(t *testing.T) {
 }
 
 // A rebuild that takes long is not taken for dead.
+//
+// Promise: a process that dies while it makes or rebuilds a filter leaves a filter that works, and
+// no keys that stay.
 func TestLongRebuild(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, err := engine.Open(t.Context(), engine.Options{})
@@ -362,7 +385,7 @@ func TestLongRebuild(t *testing.T) {
 	})
 }
 
-// A rebuild that begins from what another has just replaced is not one.
+// A rebuild that begins with a generation that another has just replaced fails.
 func TestRebuildBehindAnother(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		spec := bloom.Spec{Capacity: 1000, ErrorRate: 0.01}
@@ -383,7 +406,7 @@ func TestRebuildBehindAnother(t *testing.T) {
 	})
 }
 
-// A filter that is deleted while it is rebuilt leaves nothing.
+// A filter that is deleted while it is rebuilt leaves no keys.
 func TestDeleteDuringARebuild(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		f := w.open("f", bloom.Spec{Capacity: 1000, ErrorRate: 0.01})

@@ -15,13 +15,13 @@ import (
 	wire "github.com/redoubt-go/redoubt/internal/wire/bloom"
 )
 
-// slidingPart ends the key that every sliding filter has.
+// slidingPart ends the key that describes a sliding filter.
 const slidingPart = "sliding"
 
 const (
-	// DefaultPeriods is the number of periods of a [SlidingSpec] that names none.
+	// DefaultPeriods is the number of periods of a [SlidingSpec] that has Periods 0.
 	DefaultPeriods = 4
-	// MaxPeriods bounds it.
+	// MaxPeriods is the largest number of periods.
 	MaxPeriods = 64
 	// MaxWindow is the longest window.
 	MaxWindow = 10 * 365 * 24 * time.Hour
@@ -29,19 +29,18 @@ const (
 
 // A SlidingSpec says what a [SlidingFilter] is for.
 type SlidingSpec struct {
-	// Window is how long an item is remembered, at least; at most it is a period
-	// longer. From a second for each period to [MaxWindow].
+	// Window is how long an item is remembered at least; at most it is a period longer. From a
+	// second for each period to [MaxWindow].
 	Window time.Duration
-	// Periods is into how many parts the window is divided: 1 to [MaxPeriods].
-	// More take less memory, one part of which is always being filled and one
-	// emptied, and more reads. Defaults to [DefaultPeriods].
+	// Periods is the number of parts of the window: 1 to [MaxPeriods]. With more periods the filter
+	// takes less memory, because it keeps one part more than the window has, and needs more reads.
+	// Defaults to [DefaultPeriods].
 	Periods int
-	// Capacity is how many different items come in a window: Periods to
-	// [MaxCapacity], about evenly. In a period that has more than its part the error
-	// rate rises.
+	// Capacity is how many different items come in a window: Periods to [MaxCapacity], about
+	// evenly. If a period gets more than its part, the error rate rises.
 	Capacity int64
-	// ErrorRate is that of an answer, as in [Spec]. Each period has its part of it:
-	// with many periods it must be larger than [MinErrorRate].
+	// ErrorRate is the error rate of an answer, as in [Spec]. Each period gets its part of it: with
+	// many periods it must be larger than [MinErrorRate].
 	ErrorRate float64
 }
 
@@ -52,8 +51,7 @@ func (s SlidingSpec) String() string {
 // period is how long a period is.
 func (s SlidingSpec) period() time.Duration { return s.Window / time.Duration(s.Periods) }
 
-// part is what each period is for: an answer is wrong when that of any is, and a
-// window touches one more than it has.
+// part returns the Spec of one period. An answer looks at one period more than the window has.
 func (s SlidingSpec) part() Spec {
 	n := float64(s.Periods)
 	return Spec{Capacity: int64(math.Ceil(float64(s.Capacity) / n)), ErrorRate: 1 - math.Pow(1-s.ErrorRate, 1/(n+1))}
@@ -79,8 +77,7 @@ func (s SlidingSpec) check() error {
 	return errors.Join(errs...)
 }
 
-// text is how a sliding filter is kept on the server, id behind it what begins the
-// names of its periods.
+// text returns the form in which the server keeps the spec. id begins the names of the periods.
 func (s SlidingSpec) text(id string, l layout) string {
 	return fmt.Sprintf("%d %s %d %d %s %d %d %d", s.Capacity, rate(s.ErrorRate), s.Window.Microseconds(), s.Periods, id, l.blocks, l.shards, l.hashes)
 }
@@ -91,7 +88,7 @@ func parseSliding(text string) (s SlidingSpec, id string, l layout, err error) {
 	s.Window = time.Duration(µs) * time.Microsecond
 	if err != nil || n != 8 || strings.Count(text, " ") != 7 || s.check() != nil || l.blocks < 1 || l.shards < 1 ||
 		l.blocks%int64(l.shards) != 0 || l.hashes < 1 || l.hashes > maxHashes {
-		return s, "", l, fmt.Errorf("bloom: the sliding filter is described as %q on the server, which this program does not understand", text)
+		return s, "", l, fmt.Errorf("bloom: the sliding filter has the description %q on the server, which this program does not understand", text)
 	}
 	return s, id, l, nil
 }
@@ -99,9 +96,10 @@ func parseSliding(text string) (s SlidingSpec, id string, l layout, err error) {
 // SlidingOptions configure [SlidingFilters]. There is nothing to choose yet.
 type SlidingOptions struct{}
 
-// SlidingFilters are the sliding filters on a server, each with a name and a [SlidingSpec]. Their
-// names are apart from those of [Filters]. Make one and use it for every sliding filter. It keeps no
-// state and need not be closed. All methods may be called by many goroutines at once.
+// SlidingFilters are the sliding filters on a server, each with a name and a [SlidingSpec]. A
+// sliding filter and a filter of [Filters] may have the same name. Make one and use it for every
+// sliding filter. It keeps no state and need not be closed. All methods may be called by many
+// goroutines at once.
 type SlidingFilters struct {
 	client *redoubt.Client
 }
@@ -121,31 +119,31 @@ type SlidingFilter struct {
 	keys
 
 	spec SlidingSpec
-	part layout // of a period's keys, where the filter is made
+	part layout // the layout of a period, used to make the filter
 	now  atomic.Pointer[slide]
-	mu   sync.Mutex // held by the one who reads anew
+	mu   sync.Mutex // held while a goroutine reads the slide anew
 }
 
-// A slide is what is known of a sliding filter.
+// A slide is what this process knows of a sliding filter.
 type slide struct {
 	id string
 	layout
 
-	made map[int64]bool // periods whose keys were made
-	// The server's clock, µs, was at most this at a moment of ours.
+	made map[int64]bool // the periods whose keys were made
+	// At the time at of this process, the server's clock showed at most clock, in µs.
 	clock int64
 	at    time.Time
 }
 
-// us is what the server's clock says at most, in µs.
+// us returns the latest time that the server's clock can show now, in µs.
 func (s *slide) us() int64 { return s.clock + time.Since(s.at).Microseconds() }
 
 func (s *slide) generation(period int64) string { return s.id + "." + decimal(period) }
 
 // Open returns the sliding filter called name and makes it unless it exists. If it was made with
-// another spec, the error matches [ErrMismatch]. The zero spec opens an existing filter only; if there
-// is none, the error matches [ErrNotFound]. The server deletes the filter when nothing was added for a
-// window. One round trip.
+// another spec, the error matches [ErrMismatch]. The zero spec opens an existing filter only; if
+// there is none, the error matches [ErrNotFound]. The server deletes the filter when nothing was
+// added for a window. One round trip.
 func (fs *SlidingFilters) Open(ctx context.Context, name string, spec SlidingSpec) (*SlidingFilter, error) {
 	if spec != (SlidingSpec{}) && spec.Periods == 0 {
 		spec.Periods = DefaultPeriods
@@ -160,7 +158,7 @@ func (fs *SlidingFilters) Open(ctx context.Context, name string, spec SlidingSpe
 	k.filter, _ = fs.client.Key(name, slidingPart)
 	f := &SlidingFilter{keys: k, spec: spec}
 	if spec != (SlidingSpec{}) {
-		f.part = layoutFor(spec.part()) // takes longer than a round trip
+		f.part = layoutFor(spec.part()) // this takes longer than a round trip, so it is done once
 	}
 	if _, err := f.refresh(ctx, nil, nil); err != nil {
 		return nil, err
@@ -168,8 +166,8 @@ func (fs *SlidingFilters) Open(ctx context.Context, name string, spec SlidingSpe
 	return f, nil
 }
 
-// refresh reads what is known anew, unless it is another than old already. made is a
-// period whose keys are made.
+// refresh reads the slide anew, unless the known one is not old any more. made is a period whose
+// keys were made, or nil.
 func (f *SlidingFilter) refresh(ctx context.Context, old *slide, made *int64) (*slide, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -221,16 +219,16 @@ func (f *SlidingFilter) refresh(ctx context.Context, old *slide, made *int64) (*
 // Spec returns what the filter is for.
 func (f *SlidingFilter) Spec() SlidingSpec { return f.spec }
 
-// keep is how long the keys of a period are kept from when they are made.
+// keep is the TTL of the keys of a period.
 func (f *SlidingFilter) keep() time.Duration { return f.spec.Window + 3*f.spec.period() }
 
-// slop is how far the clocks of servers may be apart.
+// slop is how far the clocks of servers may be apart, in µs.
 func (f *SlidingFilter) slop() int64 { return min(time.Second, f.spec.period()/2).Microseconds() }
 
-// syncEvery is how often the server's clock is asked for.
+// syncEvery is how often the server's clock is read.
 const syncEvery = time.Minute
 
-// known returns what is known, not older than syncEvery.
+// known returns a slide that is not older than syncEvery.
 func (f *SlidingFilter) known(ctx context.Context) (*slide, error) {
 	s := f.now.Load()
 	if time.Since(s.at) < syncEvery {
@@ -239,10 +237,9 @@ func (f *SlidingFilter) known(ctx context.Context) (*slide, error) {
 	return f.refresh(ctx, s, nil)
 }
 
-// MayContain reports whether item may have been added within the window. False is
-// certain; true may be a false positive, or mean that the item was added up to a
-// period before, or that the answer was lost with a key. It is also true with every
-// error. One round trip.
+// MayContain reports whether item may have been added within the window. False is certain. True may
+// be a false positive, or mean that the item was added up to a period before the window, or that a
+// key is lost. With an error it returns true. One round trip.
 func (f *SlidingFilter) MayContain(ctx context.Context, item string) (bool, error) {
 	for range 4 {
 		s, err := f.known(ctx)
@@ -254,7 +251,7 @@ func (f *SlidingFilter) MayContain(ctx context.Context, item string) (bool, erro
 		oldest, newest := (now-2*f.slop()-f.spec.Window.Microseconds())/period, (now+f.slop())/period
 		var cmds []redoubt.Cmd
 		at := s.spot(item)
-		asks := false // what is not known to be made is asked for
+		asks := false // another process may have made a period that is not known here
 		for p := newest; p >= oldest; p-- {
 			switch {
 			case s.made[p]:
@@ -297,10 +294,10 @@ func (f *SlidingFilter) block(s *slide, at *spot, period int64) redoubt.Cmd {
 	}
 }
 
-// Add adds an item as of now. It reports whether the item is new: was not added
-// within the window; a false one may be a false positive, or mean that a key is lost.
-// One round trip, and the first in a period two more and one for each key. It is
-// sent once: see [Filter.Add].
+// Add adds an item at the current time. It reports whether the item is new, which means that it was
+// not added within the window. False may be a false positive, or mean that a key is lost. One round
+// trip; the first Add in a period takes two more and one for each key. Add is sent once: see
+// [Filter.Add].
 func (f *SlidingFilter) Add(ctx context.Context, item string) (isNew bool, err error) {
 	for range 8 {
 		s, err := f.known(ctx)
@@ -330,7 +327,7 @@ func (f *SlidingFilter) Add(ctx context.Context, item string) (isNew bool, err e
 			return false, err
 		}
 		if b.status[0] == untimed {
-			// Our clock was wrong. It is read anew.
+			// The estimate of the server's clock was wrong: read the clock.
 			if _, err := f.refresh(ctx, s, nil); err != nil {
 				return false, err
 			}
@@ -342,7 +339,7 @@ func (f *SlidingFilter) Add(ctx context.Context, item string) (isNew bool, err e
 				return false, err
 			}
 			if fresh.id != s.id {
-				continue // it was deleted, and made anew
+				continue // the filter was deleted and made anew
 			}
 		}
 		isNew = b.isNew[0]
@@ -358,7 +355,7 @@ func (f *SlidingFilter) Add(ctx context.Context, item string) (isNew bool, err e
 	return false, fmt.Errorf("bloom: the clocks of the servers of %q are more than %v apart", f.name, f.spec.period())
 }
 
-// begin makes the keys of a period, unless another has.
+// begin makes the keys of a period, unless another process has made them.
 func (f *SlidingFilter) begin(ctx context.Context, s *slide, period int64) error {
 	s, err := f.refresh(ctx, s, nil)
 	if err != nil || s.made[period] {
@@ -372,7 +369,8 @@ func (f *SlidingFilter) begin(ctx context.Context, s *slide, period int64) error
 	return err
 }
 
-// Delete deletes the sliding filter called name. It reports whether it existed. A few round trips.
+// Delete deletes the sliding filter called name. It reports whether the filter existed. A few round
+// trips.
 func (fs *SlidingFilters) Delete(ctx context.Context, name string) (deleted bool, err error) {
 	f, err := fs.Open(ctx, name, SlidingSpec{})
 	if errors.Is(err, ErrNotFound) {

@@ -16,8 +16,10 @@ import (
 
 const week = 7 * 24 * time.Hour
 
-// What was added within the window is there, what was added more than a period before
-// is not, whatever the times, for who added it and for others.
+// An item is found within the window, and not found more than a period after it, at any times, by
+// the process that added it and by others.
+//
+// Promise: a sliding filter finds every item of its window and forgets it at most a period later.
 func TestSliding(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		clock := frozenclock.New(w.conn, wire.Scripts(), nil)
@@ -98,7 +100,9 @@ func TestSliding(t *testing.T) {
 	})
 }
 
-// A clock that was wrong is corrected by the server's.
+// The server's clock corrects a wrong estimate.
+//
+// Promise: a sliding filter finds every item of its window and forgets it at most a period later.
 func TestSlidingByTheServersClock(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		clock := frozenclock.New(w.conn, wire.Scripts(), nil)
@@ -116,8 +120,10 @@ func TestSlidingByTheServersClock(t *testing.T) {
 	})
 }
 
-// Servers whose clocks are a second apart deny nothing that was added within the window,
-// be the item's server before the others or behind.
+// Servers whose clocks are a second apart find every item of the window, whether the item's server
+// is ahead or behind.
+//
+// Promise: a sliding filter finds every item of its window and forgets it at most a period later.
 func TestSlidingClocksApart(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		clock := frozenclock.New(w.conn, wire.Scripts(), nil)
@@ -153,7 +159,9 @@ func TestSlidingClocksApart(t *testing.T) {
 	})
 }
 
-// A period's key that is lost denies nothing.
+// An answer is "maybe" when the key of a period is lost.
+//
+// Promise: a lost key or an error makes the answer "maybe" and never "no".
 func TestSlidingLostKey(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		clock := frozenclock.New(w.conn, wire.Scripts(), nil)

@@ -10,8 +10,8 @@ import (
 	wire "github.com/redoubt-go/redoubt/internal/wire/bloom"
 )
 
-// open describes the filter, unless it is there or made is zero, and sees to it
-// that all its keys were made.
+// open describes the filter unless it exists or made is zero, and makes sure that all its keys are
+// made.
 func (f *Filter) open(ctx context.Context, made generation) (*state, error) {
 	text := ""
 	if made.id != "" {
@@ -31,7 +31,7 @@ func (f *Filter) open(ctx context.Context, made generation) (*state, error) {
 			return nil, err
 		}
 		if !s.ready {
-			// Whoever made it may be at it still, or be gone.
+			// The process that makes the filter may still be at work, or dead.
 			if err := f.make(ctx, s.current, until, 0); err != nil {
 				return nil, err
 			}
@@ -80,8 +80,7 @@ func (f *Filter) parse(a []any) (*state, error) {
 	return s, err
 }
 
-// learn keeps s as what is known, after it has ended what another process left
-// unfinished.
+// learn keeps s as the known state. First it completes what another process left unfinished.
 func (f *Filter) learn(ctx context.Context, s *state) (*state, error) {
 	if s.filled && s.next != nil {
 		if err := f.replace(ctx, s); err != nil {
@@ -94,10 +93,9 @@ func (f *Filter) learn(ctx context.Context, s *state) (*state, error) {
 	return s, nil
 }
 
-// replace puts the next generation in the place of the current one. The keys of
-// that are deleted before: who has not heard of it then finds nothing there, and
-// looks anew. Were they deleted after, he would find them and miss what others
-// have added to the new ones.
+// replace makes the next generation the current one. It deletes the old keys first, so that a
+// process that does not know of the change finds nothing there and reads the state. If they were
+// deleted later, that process would find them and miss items that others add to the new keys.
 func (f *Filter) replace(ctx context.Context, s *state) error {
 	if err := f.drop(ctx, s.current); err != nil {
 		return err
@@ -110,8 +108,8 @@ func (f *Filter) advance(ctx context.Context, step, who string, alive time.Durat
 	return wire.ReadAdvanced(f.client.Do(ctx, wire.AdvanceCmd(f.filter, step, who, alive)))
 }
 
-// refresh reads the state anew, unless it is another than old already: those who
-// find out at the same time that it has changed share one reading.
+// refresh reads the state anew, unless the known state is not old any more: callers that notice a
+// change at the same time share one reading.
 func (f *Filter) refresh(ctx context.Context, old *state) (*state, error) {
 	f.reading.Lock()
 	defer f.reading.Unlock()
@@ -125,11 +123,11 @@ func (f *Filter) refresh(ctx context.Context, old *state) (*state, error) {
 	return f.learn(ctx, s)
 }
 
-// lookAgain is how often the state is read anew, at most, because a key is lost.
+// lookAgain is how often, at most, the state is read because a key is lost.
 const lookAgain = time.Second
 
-// refreshNow is refresh for who has found a key lost. A key that is lost for good
-// is not to cost everybody another round trip at each call.
+// refreshNow is refresh for a caller that has found a lost key. A key that is lost for good must
+// not cost every call another round trip.
 func (f *Filter) refreshNow(ctx context.Context, old *state) (*state, error) {
 	if s := f.now.Load(); s != old {
 		return s, nil

@@ -15,7 +15,7 @@ import (
 
 func bloomScripts() []*redoubt.Script { return wire.ChainScripts() }
 
-// The texts of the RedisBloom module, some of which carry no ERR.
+// The error texts of the RedisBloom module. Some have no ERR.
 const (
 	bfNotFound  = "ERR not found"
 	bfExists    = "ERR item exists"
@@ -34,17 +34,17 @@ const (
 	bfExpansion = 32768
 )
 
-// A bfInsert is what an item may be added to.
+// A bfInsert adds items to a chain.
 type bfInsert struct {
 	spec   wire.ChainSpec
 	create bool
 	items  wire.ChainItems
 }
 
-// bfDefault is the chain that is made where nothing else is said.
+// bfDefault is the chain that BF.ADD makes.
 var bfDefault = wire.ChainSpec{ErrorRate: 0.01, Capacity: 100, Expansion: 2}
 
-// number reads a double as Redis does.
+// number parses a double as Redis does.
 func number(b []byte) (float64, bool) {
 	s := string(b)
 	if strings.ContainsRune(s, '_') {
@@ -52,12 +52,12 @@ func number(b []byte) (float64, bool) {
 	}
 	f, err := strconv.ParseFloat(s, 64)
 	if err != nil && strings.HasPrefix(strings.ToLower(strings.TrimLeft(s, "+-")), "0x") {
-		f, err = strconv.ParseFloat(s+"p0", 64) // C wants no exponent
+		f, err = strconv.ParseFloat(s+"p0", 64) // C needs no exponent
 	}
 	return f, err == nil && !math.IsNaN(f)
 }
 
-// indexOf is where the module looks for an option: everywhere, the key included.
+// indexOf returns the place of an option. Like the module it searches all arguments, the key included.
 func indexOf(args [][]byte, word string) int {
 	for i, a := range args {
 		if bytes.EqualFold(a, []byte(word)) {
@@ -179,8 +179,7 @@ func planInsert(env *Env, args [][]byte) Plan {
 	return in.plan(env, args[1], appendItems)
 }
 
-// plan adds items, and answers with all or with the one of them. Several of them may be
-// too many for one script.
+// plan adds the items. Several items may be too many for one script.
 func (in bfInsert) plan(env *Env, key []byte, reply func(dst []byte, p resp.Protocol, became []int64) []byte) Plan {
 	var spec *wire.ChainSpec
 	if in.create {
@@ -224,7 +223,7 @@ func (in bfInsert) plan(env *Env, key []byte, reply func(dst []byte, p resp.Prot
 	}
 }
 
-// appendNoChain answers why there is no filter to work on.
+// appendNoChain appends the error of a missing filter.
 func appendNoChain(dst []byte, status wire.ChainStatus) []byte {
 	if status == wire.ChainMissing {
 		return resp.AppendError(dst, bfNotFound)
@@ -240,7 +239,7 @@ func appendItems(dst []byte, p resp.Protocol, became []int64) []byte {
 	return dst
 }
 
-// appendItemAdded answers what became of the first item.
+// appendItemAdded appends the reply for the first item.
 func appendItemAdded(dst []byte, p resp.Protocol, became []int64) []byte {
 	switch became[0] {
 	case wire.ItemFull:
@@ -284,7 +283,7 @@ func planLook(env *Env, args [][]byte, reply func(dst []byte, p resp.Protocol, i
 	}
 }
 
-// planHeader reads what a filter is, and answers by reply.
+// planHeader reads the header of a filter and passes it to reply.
 func planHeader(args [][]byte, reply func(dst []byte, p resp.Protocol, i wire.ChainInfo) []byte) Plan {
 	cmd := wire.ChainHeaderCmd(string(args[1]))
 	return Plan{Cmd: &cmd, Translate: func(dst []byte, p resp.Protocol, r redoubt.Reply) []byte {
@@ -353,7 +352,7 @@ func planDump(_ *Env, args [][]byte) Plan {
 	iter, ok := integer(args[2])
 	if !ok || iter == 0 {
 		return planHeader(args, func(dst []byte, _ resp.Protocol, c wire.ChainInfo) []byte {
-			if !ok { // only once there is a filter
+			if !ok { // the module checks this after it has found a filter
 				return resp.AppendError(dst, "Second argument must be numeric")
 			}
 			return resp.AppendBulk(resp.AppendInt(resp.AppendArray(dst, 2), 1), c.Header)

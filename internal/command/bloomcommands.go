@@ -16,16 +16,16 @@ var (
 	docTooMuch   = "`" + bfTooMuch + "`"
 
 	bfSpecArgs = []Arg{
-		{Name: "expansion", Type: "integer", Token: "EXPANSION", Use: Optional, Summary: "how many times as large each filter is as the one before that is full: 0 to 32768. Defaults to 2; 0 is NONSCALING"},
+		{Name: "expansion", Type: "integer", Token: "EXPANSION", Use: Optional, Summary: "the size of each filter as a multiple of the full filter before it: 0 to 32768. Defaults to 2; 0 is NONSCALING"},
 		{Name: "nonscaling", Type: "pure-token", Token: "NONSCALING", Use: Optional, Summary: "refuse items when the filter is full"},
 	}
-	bfErrorRate = "how often the answer for an item that was never added may be 1, together for all filters that follow: above 0, below 1, where more than 0.25 counts as that"
-	bfOnModule  = "Where the server behind has the RedisBloom module, the command is passed to it."
-	bfSteps     = "Many items are added in steps, in their order, so that the server behind serves others in between: they may see some of the items before all are in, and an error leaves those that are. Inside MULTI there is one step, which takes some hundred items, and one item where there are 1,000 filters."
-	bfNew       = "1, in RESP3 true, when the item is new, 0 or false when it may have been added before"
+	bfErrorRate = "how often an item that was never added may get 1, for all filters together: above 0 and below 1; more than 0.25 counts as 0.25"
+	bfOnModule  = "If the server behind has the RedisBloom module, it runs the command."
+	bfSteps     = "Many items are added in steps, in their order, so that the server behind serves other clients in between. They may see some of the items before all are in; after an error the items of earlier steps stay. Inside MULTI there is only one step, which takes some hundred items, or one item where there are 1,000 filters."
+	bfNew       = "1, in RESP3 true, if the item is new; 0 or false if it may have been added before"
 )
 
-// bloomCommand fills in what the commands of RedisBloom share.
+// bloomCommand sets the fields that all commands of RedisBloom share.
 func bloomCommand(c Command) *Command {
 	c.Since, c.Group, c.Module = "0.1.0", "bloom", true
 	c.FirstKey, c.LastKey, c.KeyStep = 1, 1, 1
@@ -37,7 +37,7 @@ var bloomCommands = []*Command{
 	bloomCommand(Command{
 		Name:       "BF.RESERVE",
 		Summary:    "Makes a Bloom filter, as the RedisBloom module does.",
-		Complexity: "O(N) with N bytes, which are filled with zeros",
+		Complexity: "O(N) with N bytes of the filter, which the server fills with zeros",
 		Arity:      -4,
 		Flags:      []string{"write", "denyoom"},
 		Args: append([]Arg{
@@ -54,20 +54,20 @@ var bloomCommands = []*Command{
 		},
 		Examples: []Example{{"BF.RESERVE seen 0.01 1000", "OK"}},
 		Notes: []string{
-			"A filter is one string under the client's key, with the bits, positions and sizes of the module; what BF.SCANDUMP gives loads into it, and the reverse. TYPE says `string`, where the module has `MBbloom--`, so DUMP and RESTORE don't go between the two.",
-			"A string holds 512 MB, which is 448,000,000 items at an error rate of 0.01 in a filter that doesn't scale. A server does nothing else while it makes such a string, or moves one that grows: some 0.6 ms a MiB. For more, and in less memory, Go programs have package `bloom`.",
+			"A filter is one string under the client's key, with the bits, positions and sizes of the module; the module loads the parts of BF.SCANDUMP, and the reverse. TYPE is `string`, and `MBbloom--` in the module, so DUMP and RESTORE don't work between the two.",
+			"A string holds 512 MB, which is enough for 448,000,000 items at an error rate of 0.01 in a filter that does not scale. A server does nothing else while it makes such a string, or moves a string that grows: some 0.6 ms a MiB. Package `bloom` for Go holds more items in less memory.",
 		},
 		Plan: planReserveFilter,
 	}),
 	bloomCommand(Command{
 		Name:       "BF.ADD",
-		Summary:    "Adds an item to a Bloom filter, which is made unless it is there.",
+		Summary:    "Adds an item to a Bloom filter and makes the filter if there is none.",
 		Complexity: "O(K*N) with K bits an item and N filters",
 		Arity:      3,
 		Flags:      []string{"write", "denyoom"},
 		Args:       []Arg{bfKey, bfItem},
 		Reply:      "Integer, in RESP3 a boolean: " + bfNew + ".",
-		Errors:     []string{"`" + bfFull + "`", "`" + bfNoLink + "`: it would be too small or its error rate 0", docWrongType, docTooLarge},
+		Errors:     []string{"`" + bfFull + "`", "`" + bfNoLink + "`: the next filter would be too small, or its error rate 0", docWrongType, docTooLarge},
 		Examples:   []Example{{"BF.ADD seen ann", "(integer) 1"}},
 		Plan: func(env *Env, args [][]byte) Plan {
 			return bfInsert{bfDefault, true, wire.HashItems(args[2:])}.plan(env, args[1], appendItemAdded)
@@ -75,12 +75,12 @@ var bloomCommands = []*Command{
 	}),
 	bloomCommand(Command{
 		Name:       "BF.MADD",
-		Summary:    "Adds items to a Bloom filter, which is made unless it is there.",
+		Summary:    "Adds items to a Bloom filter and makes the filter if there is none.",
 		Complexity: "O(M*K*N) with M items, K bits an item and N filters",
 		Arity:      -3,
 		Flags:      []string{"write", "denyoom"},
 		Args:       []Arg{bfKey, {Name: "item", Type: "string", Use: Multiple, Summary: bfItem.Summary}},
-		Reply:      "Array, of each item: " + bfNew + ". It ends with an error at the first item for which there is no room.",
+		Reply:      "Array, for each item: " + bfNew + ". It ends with an error at the first item that has no room.",
 		Errors:     []string{"`" + bfFull + "`", "`" + bfNoLink + "`", docWrongType, docTooLarge, docTooMuch},
 		Notes:      []string{bfSteps},
 		Examples:   []Example{{"BF.MADD seen bob bob", "1) (integer) 1\n2) (integer) 0"}},
@@ -90,7 +90,7 @@ var bloomCommands = []*Command{
 	}),
 	bloomCommand(Command{
 		Name:       "BF.INSERT",
-		Summary:    "Adds items to a Bloom filter, and says what it is to be if it is not there.",
+		Summary:    "Adds items to a Bloom filter, and makes the filter with the given settings if there is none.",
 		Complexity: "O(M*K*N) with M items, K bits an item and N filters",
 		Arity:      -4,
 		Flags:      []string{"write", "denyoom"},
@@ -99,11 +99,11 @@ var bloomCommands = []*Command{
 			{Name: "capacity", Type: "integer", Token: "CAPACITY", Use: Optional, Summary: "how many items the first filter is for: 1 to 1073741824. Defaults to 100"},
 			{Name: "error", Type: "double", Token: "ERROR", Use: Optional, Summary: bfErrorRate + ". Defaults to 0.01"},
 		}, bfSpecArgs...),
-			Arg{Name: "nocreate", Type: "pure-token", Token: "NOCREATE", Use: Optional, Summary: "add only to a filter that is there"},
-			Arg{Name: "items", Type: "pure-token", Token: "ITEMS", Summary: "what follows are items"},
+			Arg{Name: "nocreate", Type: "pure-token", Token: "NOCREATE", Use: Optional, Summary: "add only to an existing filter"},
+			Arg{Name: "items", Type: "pure-token", Token: "ITEMS", Summary: "the items follow"},
 			Arg{Name: "item", Type: "string", Use: Multiple, Summary: bfItem.Summary},
 		),
-		Reply: "Array, as of BF.MADD.",
+		Reply: "Array, as the reply to BF.MADD.",
 		Errors: []string{
 			docArity("bf.insert"), "`Bad capacity`", "`Bad error rate`", "`Bad expansion`", "`" + bfUnknown + "`",
 			"`" + bfNotFound + "`: with NOCREATE", "`" + bfFull + "`", "`" + bfNoLink + "`", docWrongType, docTooLarge, docTooMuch,
@@ -119,7 +119,7 @@ var bloomCommands = []*Command{
 		Arity:      3,
 		Flags:      []string{"readonly", "fast"},
 		Args:       []Arg{bfKey, bfItem},
-		Reply:      "Integer, in RESP3 a boolean: 1 or true when the item may have been added, 0 or false when it was not, also when there is no filter or the key holds something else.",
+		Reply:      "Integer, in RESP3 a boolean: 1 or true if the item may have been added; 0 or false if it was not, and also if there is no filter or the key holds something else.",
 		Examples:   []Example{{"BF.EXISTS seen ann", "(integer) 1"}},
 		Plan: func(env *Env, args [][]byte) Plan {
 			return planLook(env, args, func(dst []byte, p resp.Protocol, in []int64) []byte { return resp.AppendBool(dst, p, in[0] == 1) })
@@ -132,7 +132,7 @@ var bloomCommands = []*Command{
 		Arity:      -3,
 		Flags:      []string{"readonly", "fast"},
 		Args:       []Arg{bfKey, {Name: "item", Type: "string", Use: Multiple, Summary: bfItem.Summary}},
-		Reply:      "Array, of each item what BF.EXISTS answers.",
+		Reply:      "Array, for each item the reply of BF.EXISTS.",
 		Errors:     []string{docTooMuch},
 		Examples:   []Example{{"BF.MEXISTS seen ann zoe", "1) (integer) 1\n2) (integer) 0"}},
 		Plan: func(env *Env, args [][]byte) Plan {
@@ -147,16 +147,16 @@ var bloomCommands = []*Command{
 	}),
 	bloomCommand(Command{
 		Name:       "BF.INFO",
-		Summary:    "Says what a Bloom filter is.",
+		Summary:    "Describes a Bloom filter.",
 		Complexity: "O(N) with N filters",
 		Arity:      -2,
 		Flags:      []string{"readonly", "fast"},
-		Args: []Arg{bfKey, {Name: "field", Type: "oneof", Use: Optional, Summary: "answer with one of them alone", Args: []Arg{
-			{Name: "capacity", Type: "pure-token", Token: "CAPACITY", Summary: "items that all filters together are for"},
-			{Name: "size", Type: "pure-token", Token: "SIZE", Summary: "bytes that they take in the module"},
-			{Name: "filters", Type: "pure-token", Token: "FILTERS", Summary: "how many there are"},
-			{Name: "items", Type: "pure-token", Token: "ITEMS", Summary: "items that were new"},
-			{Name: "expansion", Type: "pure-token", Token: "EXPANSION", Summary: "null without one"},
+		Args: []Arg{bfKey, {Name: "field", Type: "oneof", Use: Optional, Summary: "return this field alone", Args: []Arg{
+			{Name: "capacity", Type: "pure-token", Token: "CAPACITY", Summary: "the capacity of all filters together"},
+			{Name: "size", Type: "pure-token", Token: "SIZE", Summary: "the bytes that the filters take in the module"},
+			{Name: "filters", Type: "pure-token", Token: "FILTERS", Summary: "the number of filters"},
+			{Name: "items", Type: "pure-token", Token: "ITEMS", Summary: "the number of items that were new"},
+			{Name: "expansion", Type: "pure-token", Token: "EXPANSION", Summary: "the expansion; null for NONSCALING"},
 		}}},
 		Reply:    "Map: `Capacity`, `Size`, `Number of filters`, `Number of items inserted`, `Expansion rate`. With a field, in RESP2 an array of its value, in RESP3 a map of it.",
 		Errors:   []string{docArity("bf.info"), "`" + bfNotFound + "`", "`" + bfBadField + "`", docWrongType},
@@ -191,21 +191,21 @@ var bloomCommands = []*Command{
 		Complexity: "O(N) with N bytes, at most 2 MiB",
 		Arity:      3,
 		Flags:      []string{"readonly", "fast"},
-		Args:       []Arg{bfKey, {Name: "iterator", Type: "integer", Summary: "0 at first, then what came with the part before"}},
-		Reply:      "Array: the iterator of the next part, 0 after the last; the part, empty then.",
+		Args:       []Arg{bfKey, {Name: "iterator", Type: "integer", Summary: "0 at first, then the iterator of the reply before"}},
+		Reply:      "Array: the iterator of the next part, 0 after the last; the part, which is empty after the last.",
 		Errors:     []string{"`" + bfNotFound + "`", "`Second argument must be numeric`", docWrongType},
 		Examples:   []Example{{"BF.SCANDUMP seen 0", "1) (integer) 1\n2) \"\\x03\\x00…\""}},
 		Plan:       planDump,
 	}),
 	bloomCommand(Command{
 		Name:       "BF.LOADCHUNK",
-		Summary:    "Writes a part that BF.SCANDUMP gave.",
+		Summary:    "Writes a part of a dump by BF.SCANDUMP.",
 		Complexity: "O(N) with N bytes, in steps of 2 MiB",
 		Arity:      4,
 		Flags:      []string{"write", "denyoom"},
 		Args: []Arg{
 			bfKey,
-			{Name: "iterator", Type: "integer", Summary: "what came with the part"},
+			{Name: "iterator", Type: "integer", Summary: "the iterator of the part"},
 			{Name: "data", Type: "string", Summary: "the part"},
 		},
 		Reply: "`OK`",

@@ -9,9 +9,9 @@ import (
 	"math/rand/v2"
 )
 
-// This file is the scaling filter of RedisBloom, as the BF commands keep it: a chain
-// of classic Bloom filters, each of which has room for more items than the one before
-// and half its error rate. Its sizes, positions and dumps are those of the module.
+// This file has the scaling filter of RedisBloom, as the BF commands keep it: a chain of classic Bloom
+// filters. Each has room for more items than the one before and half its error rate. The sizes,
+// positions and dumps equal those the module makes.
 //
 // A chain is one string under the client's key:
 //
@@ -22,10 +22,10 @@ import (
 //	8 random bytes, others for each chain and each part of a dump that is written to it
 //	"RdBloom2"
 //
-// What grows is at the end, so that the bits of a link never move, and one GETRANGE
-// from the end finds everything. The logarithm is there because the size of the next
-// link depends on every bit of it, and not every back end has the same log. Whatever
-// changes the bits changes one of the last 52 bytes: the number of items, or the random ones.
+// The parts that grow are at the end, so the bits of a link never move, and one GETRANGE from the end
+// finds everything. The string has the logarithm because the size of the next link depends on every
+// bit of it, and not every back end has the same log. Every change of the bits changes one of the last
+// 52 bytes: the number of items, or the random bytes.
 
 const (
 	linkBytes  = 53
@@ -46,10 +46,10 @@ const (
 	// 89 ms on Redis 7.0 with jemalloc 5.3. Several keys would avoid that, but a filter has only the
 	// client's key.
 	MaxChainBytes = 512 << 20
-	// MaxChainLinks bounds the links that a dump may have. No chain comes to have more
-	// than 1,100 by itself: the error rate of the next would be 0.
+	// MaxChainLinks bounds the links that a dump may have. A chain grows to at most 1,100 links:
+	// then the error rate of the next would be 0.
 	MaxChainLinks = 10_000
-	// MaxChainErrorRate is what larger error rates of a chain become.
+	// MaxChainErrorRate replaces larger error rates of a chain.
 	MaxChainErrorRate = 0.25
 	// maxChainHashes is more than any error rate above 0 needs.
 	maxChainHashes = 1100
@@ -59,25 +59,23 @@ var (
 	// ErrTooLarge is matched when a chain would have more than MaxChainBytes or MaxChainLinks.
 	ErrTooLarge = errors.New("bloom: the filter would take more than 512 MB, or have more than 10,000 links")
 
-	// ErrBadDump is matched when the header of a dump is not one.
+	// ErrBadDump is matched when data is not the header of a dump.
 	ErrBadDump = errors.New("bloom: received bad data")
 
-	// ErrOldDump is matched for the header of a dump that RedisBloom has supported,
-	// and not made, since version 1.1: with hashes of 32 bits or sizes that are powers
-	// of two.
+	// ErrOldDump is matched for the header of a dump with hashes of 32 bits or sizes that are
+	// powers of two. Since version 1.1 RedisBloom reads such dumps and does not make them.
 	ErrOldDump = errors.New("bloom: the dump is of a filter from before RedisBloom 1.1")
 )
 
-// A ChainSpec says what a chain is for, as the arguments of BF.RESERVE do. They are
-// not checked again.
+// A ChainSpec has the arguments of BF.RESERVE. The caller has checked them.
 type ChainSpec struct {
 	// ErrorRate is above 0 and at most MaxChainErrorRate.
 	ErrorRate float64
-	// Capacity is of the first link.
+	// Capacity is the capacity of the first link.
 	Capacity int64
-	// Expansion is how many times as large each link is as the one before.
+	// Expansion is the ratio of the capacity of a link to the capacity of the link before.
 	Expansion int64
-	// Fixed says that there is no second link.
+	// Fixed says that the chain never gets a second link.
 	Fixed bool
 }
 
@@ -90,7 +88,7 @@ type link struct {
 	n2                uint8
 }
 
-// A chain is what is at the end of the string.
+// A chain is the end of the string: everything but the bits.
 type chain struct {
 	size      uint64
 	options   uint32
@@ -100,7 +98,7 @@ type chain struct {
 	version   uint64
 }
 
-// Both are those of the module, which are not ln(2) and its square in the last places.
+// The constants of the module differ from ln(2) and its square in the last places.
 const (
 	moduleLn2        = 0.693147180559945
 	moduleLn2Squared = 0.480453013918201
@@ -130,7 +128,7 @@ func newChain(s ChainSpec) chain {
 	return c.begin()
 }
 
-// begin fills in what a dump's header doesn't have.
+// begin sets the fields that a dump's header does not have.
 func (c chain) begin() chain {
 	c.high, c.low = Logarithm(c.last().rate)
 	c.version = rand.Uint64()
@@ -139,8 +137,8 @@ func (c chain) begin() chain {
 
 func (c chain) last() *link { return &c.links[len(c.links)-1] }
 
-// grow adds a link and returns ItemNew, or what becomes of an item without one. It
-// calculates as chain_insert.lua does.
+// grow adds a link and returns ItemNew, or the status of an item that gets no link. It calculates
+// as chain_insert.lua does.
 func (c *chain) grow() int64 {
 	const half = -0.6931471805599453
 	sum := c.high + half
@@ -164,7 +162,7 @@ func (c *chain) grow() int64 {
 	return ItemNew
 }
 
-// dataLen is the length of all links.
+// dataLen is the length of the bits of all links.
 func (c chain) dataLen() (n uint64) {
 	for _, l := range c.links {
 		n += l.bytes
@@ -172,7 +170,7 @@ func (c chain) dataLen() (n uint64) {
 	return n
 }
 
-// tail is what stands behind the bits in the string.
+// tail is the part of the string after the bits.
 func (c chain) tail() (string, error) {
 	if n := c.dataLen() + uint64(len(c.links)*linkBytes+tailBytes); n > MaxChainBytes {
 		return "", fmt.Errorf("%w: %d bytes", ErrTooLarge, n)
@@ -216,7 +214,7 @@ func (c chain) header() string {
 	return string(b)
 }
 
-// parseChain reads the 20 bytes of a chain and its links, which stand apart in a string.
+// parseChain reads the 20 bytes of a chain and its links, which are apart in a string.
 func parseChain(head, links string) chain {
 	b, at := []byte(head), []byte(links)
 	c := chain{size: binary.LittleEndian.Uint64(b), options: binary.LittleEndian.Uint32(b[12:]), growth: binary.LittleEndian.Uint32(b[16:])}
@@ -231,7 +229,7 @@ func parseChain(head, links string) chain {
 	return c
 }
 
-// parseTail reads what tail has written.
+// parseTail reads the result of tail.
 func parseTail(s string) (chain, bool) {
 	if len(s) < tailBytes || s[len(s)-len(chainMagic):] != chainMagic {
 		return chain{}, false
@@ -279,9 +277,9 @@ func parseHeader(s string) (chain, error) {
 	return c.begin(), nil
 }
 
-// Logarithm returns the natural logarithm of x in (0, 1) as the sum of two doubles,
-// the first of which is the nearest double: what a good C library's log gives, of
-// which Go's is off by a last place now and then.
+// Logarithm returns the natural logarithm of x in (0, 1) as the sum of two doubles. The first is
+// the nearest double, as the log of a good C library gives it; Go's log is now and then off by a
+// last place.
 func Logarithm(x float64) (high, low float64) {
 	mantissa, exponent := math.Frexp(x)
 	sum := new(big.Float).Mul(ln2, big.NewFloat(float64(exponent)))

@@ -18,20 +18,20 @@ import (
 // them in a script. If another client has changed the chain in between, Chains repeats the round,
 // and the second time scripts take the next items.
 //
-// So the items of one call are added in steps, in their order, and others may see those
-// of the first steps alone. An error leaves those that were added before it.
+// So the items of one call are added in steps, in their order, and other clients may see the items of
+// the first steps alone. After an error, the items of earlier steps stay.
 //
 // Chains may be used by many goroutines at once.
 type Chains struct {
 	client *redoubt.Client
-	rounds chan struct{} // bounds the memory of those that are under way
+	rounds chan struct{} // bounds the memory of the rounds under way
 
 	// tryScript is how many items a call may have for a script to be tried first.
 	tryScript int
 }
 
 const (
-	// oneScript is how many items a script is given at most.
+	// oneScript is how many items a script gets at most.
 	oneScript = 64
 	// roundItems bounds the items of a round.
 	roundItems = 10_000
@@ -39,21 +39,21 @@ const (
 	roundBytes = 4 << 20
 	// readBytes and windowBytes are what a command and a pipeline read.
 	readBytes, windowBytes = 1 << 20, 4 << 20
-	// bytesPerItem bounds what a round writes for each item: some twice of what a script
-	// gives replicas and the log for the bits that it sets one by one.
+	// bytesPerItem bounds how many bytes a round writes for each item: about twice what a script
+	// sends to replicas and the log for the bits that it sets one by one.
 	bytesPerItem = 1 << 10
-	// readAtOnce is what a round reads at most.
+	// readAtOnce is how many bytes a round reads at most.
 	readAtOnce = 16 << 20
-	// readPerLook is how many bytes are read in the time of a script's look at a bit.
+	// readPerLook is how many bytes are read in the time in which a script looks at a bit.
 	readPerLook = 512
-	// roundsAtOnce of them take 50 MB.
+	// roundsAtOnce is how many rounds run at once: they take 50 MB.
 	roundsAtOnce = 4
 )
 
-// errReplaced is what remains when a chain is deleted and made again all the time.
+// errReplaced is returned when a chain is deleted and made again all the time.
 var errReplaced = errors.New("bloom: the filter is being replaced: try again")
 
-// errChanged tells that a chain changed while a round read it.
+// errChanged says that a chain changed while a round read it.
 var errChanged = errors.New("bloom: the filter changed")
 
 // NewChains returns Chains on client.
@@ -96,7 +96,7 @@ func (c *Chains) Insert(ctx context.Context, key string, s *ChainSpec, items Cha
 				continue
 			case err != nil:
 			case status == ChainTooMuch && len(got) == 0:
-				scripts = 4 // then this is asked again
+				scripts = 4 // then a round is tried again
 				continue
 			case status == ChainTooMuch: // the next item brings a link that is too large for a round
 				status, scripts = ChainDone, 1
@@ -185,7 +185,7 @@ func (c *Chains) Load(ctx context.Context, key string, iter int64, data string) 
 	return status, err
 }
 
-// restOfLink is how many bytes the link has from at on in the bits of all.
+// restOfLink returns how many bytes a link has from at on, counted in the bits of all links.
 func (c chain) restOfLink(at uint64) (rest uint64, ok bool) {
 	end := uint64(0)
 	for _, l := range c.links {
@@ -196,8 +196,8 @@ func (c chain) restOfLink(at uint64) (rest uint64, ok bool) {
 	return 0, false
 }
 
-// enter waits until a round may read bits. What comes before needs no room, so that a
-// server that doesn't answer holds up no rounds on others.
+// enter waits until a round may read bits. Earlier steps of a round take no memory, so a server
+// that does not answer holds up no rounds on others.
 func (c *Chains) enter(ctx context.Context) error {
 	select {
 	case c.rounds <- struct{}{}:
@@ -209,8 +209,8 @@ func (c *Chains) enter(ctx context.Context) error {
 
 func (c *Chains) leave() { <-c.rounds }
 
-// insertRound adds items. It adds fewer, with ChainTooMuch, before one that needs a link
-// too large for a round; and none, with ChainTooMuch, where scripts are faster.
+// insertRound adds items. It adds some of them and returns ChainTooMuch if the next item needs a
+// link too large for a round. It adds none and returns ChainTooMuch where scripts are faster.
 func (c *Chains) insertRound(ctx context.Context, key string, s *ChainSpec, items ChainItems) (ChainStatus, []int64, error) {
 	r := round{ctx: ctx, client: c.client, key: key, flags: redoubt.Idempotent, items: items}
 	status, err := r.open()
@@ -245,7 +245,7 @@ func (c *Chains) insertRound(ctx context.Context, key string, s *ChainSpec, item
 	return status, became, r.commit()
 }
 
-// reserve makes a chain for a round, which is repeated then.
+// reserve makes a chain for a round. The caller then repeats the round.
 func (c *Chains) reserve(ctx context.Context, key string, s ChainSpec) (ChainStatus, []int64, error) {
 	cmd, err := ChainReserveCmd(key, s)
 	if err != nil {
@@ -256,7 +256,7 @@ func (c *Chains) reserve(ctx context.Context, key string, s ChainSpec) (ChainSta
 		return status, nil, nil
 	}
 	if err == nil {
-		status = ChainDone // of no item
+		status = ChainDone // no item is added
 	}
 	return status, nil, err
 }
@@ -281,8 +281,8 @@ func (c *Chains) existsRound(ctx context.Context, key string, items ChainItems) 
 	if err := r.look(r.chain.links); err != nil {
 		return 0, nil, err
 	}
-	// Bits are only ever set, so what was added before stays found, and what others
-	// add meanwhile may or may not be; but all must be of the same chain.
+	// Bits are never cleared: an item from before is found, and an item that is added meanwhile may be.
+	// But all bits must be from the same chain.
 	end, err := r.read(-16, -9)
 	if err != nil {
 		return 0, nil, err
@@ -298,5 +298,5 @@ func (c *Chains) existsRound(ctx context.Context, key string, items ChainItems) 
 	return ChainDone, in, nil
 }
 
-// InRounds makes c work in rounds, however few the items. It is for tests.
+// InRounds makes c work in rounds for any number of items. It is for tests.
 func (c *Chains) InRounds() { c.tryScript = 0 }

@@ -7,25 +7,25 @@ import (
 	"github.com/redoubt-go/redoubt"
 )
 
-// A round is the work on some items with the bits here.
+// A round works on some items with a copy of the bits in this process.
 type round struct {
-	ctx    context.Context //nolint:containedctx // of one call
+	ctx    context.Context //nolint:containedctx // a round is one call
 	client *redoubt.Client
 	key    string
 	flags  redoubt.Flags
 	items  ChainItems
 
 	chain chain
-	end   string // of the string, as it was read
+	end   string // the end of the string, as it was read
 	found []bool // the items that links have
 
 	from  uint64 // where live begins in the string
-	first int    // the link that has the first of them
-	live  []byte // the bits of the last link, and of those that are added
+	first int    // the link of the first bits of live
+	live  []byte // the bits of the last link and of links that are added
 	fresh int    // how many items were new
 }
 
-// open reads what the chain is.
+// open reads the end of the chain.
 func (r *round) open() (ChainStatus, error) {
 	cmd := ChainHeaderCmd(r.key)
 	cmd.Flags = r.flags
@@ -41,14 +41,14 @@ func (r *round) open() (ChainStatus, error) {
 	return ChainDone, nil
 }
 
-// worth is how many bytes are read in the time in which scripts would look for the items,
-// readAtOnce at most.
+// worth is how many bytes can be read in the time in which scripts would look for the items, at
+// most readAtOnce.
 func (r *round) worth() uint64 {
 	looks := uint64(2*len(r.chain.links)) + uint64(r.chain.last().hashes)
 	return min(uint64(len(r.items))*looks*readPerLook, readAtOnce)
 }
 
-// look notes which items links have that are never changed again, from the first on.
+// look notes which items are in links that never change again, from the first link on.
 func (r *round) look(links []link) error {
 	at := uint64(0)
 	for len(links) > 0 {
@@ -101,7 +101,7 @@ func (l *link) has(bits []byte, item chainItem) bool {
 	return true
 }
 
-// set sets the bits of item. It reports whether they were.
+// set sets the bits of item. It reports whether all were set before.
 func (l *link) set(bits []byte, item chainItem) bool {
 	at, m, were := item.a, l.positions(), true
 	for range l.hashes {
@@ -137,11 +137,11 @@ func (r *round) bits(at, n uint64) ([]byte, error) {
 	return all, nil
 }
 
-// setBits is how many bits a script sets whose positions it is given: 2 ms.
+// setBits is how many bits at given positions a script sets: 2 ms.
 const setBits = 1750
 
 // set adds items by the positions of their bits, while the chain has one link and room for them. It
-// stops early when that ends or the chain has become another. ChainTooMuch means nothing was added.
+// stops early if the chain has changed. ChainTooMuch means that nothing was added.
 func (r *round) set() (ChainStatus, []int64, error) {
 	l := r.chain.last()
 	var became []int64
@@ -181,8 +181,8 @@ func (r *round) read(from, to int64) (string, error) {
 	return r.client.Do(r.ctx, r.getRange(from, to)).Text()
 }
 
-// add adds the items, as chain_insert.lua does, and returns what became of each. It
-// stops before one that needs a link for which a round has no room.
+// add adds the items, as chain_insert.lua does, and returns a status for each. It stops before an
+// item that needs a link too large for a round.
 func (r *round) add() (became []int64) {
 	c := &r.chain
 	lastAt := 0 // where the last link's bits begin in live
@@ -191,7 +191,7 @@ func (r *round) add() (became []int64) {
 		full := last.size >= last.entries
 		asked := c.links[r.first:]
 		if !full {
-			asked = asked[:len(asked)-1] // setting its bits tells
+			asked = asked[:len(asked)-1] // set reports whether the last link has it
 		}
 		if r.found[i] || anyHas(asked, r.live, item) {
 			became = append(became, ItemOld)
@@ -225,7 +225,7 @@ func (r *round) add() (became []int64) {
 	return became
 }
 
-// commit writes what add did, or fails with errChanged when the chain has changed.
+// commit writes the changes of add. It fails with errChanged if the chain has changed.
 func (r *round) commit() error {
 	if r.fresh == 0 {
 		end, err := r.read(-int64(tailBytes), -1)

@@ -26,19 +26,19 @@ var (
 // ChainScripts returns the scripts of chains, for servers that load them ahead of use.
 func ChainScripts() []*redoubt.Script { return chainScripts.All() }
 
-// The functions below are the BF commands of RedisBloom as commands for a server
-// without it, and the readers of their replies. They are for servers: Go programs want
-// a Filter of package bloom, which takes less memory and time.
+// The functions below make commands that do on a plain server what the BF commands of RedisBloom do,
+// and read their replies. They are for the commands of the server: a Filter of package bloom takes less
+// memory and time.
 
-// ChainStatus is what became of a command on a chain.
+// ChainStatus is the result of a command on a chain.
 type ChainStatus int
 
 const (
 	// ChainMade: a chain was made of the header of a dump.
 	ChainMade ChainStatus = 2
-	// ChainDone: it did what it says.
+	// ChainDone: the command was done.
 	ChainDone ChainStatus = 1
-	// ChainMissing: there is none. As an answer to [ChainReserveCmd]: there is one.
+	// ChainMissing: there is no chain. As a reply to [ChainReserveCmd]: there is one already.
 	ChainMissing ChainStatus = 0
 	// ChainWrongType: the key holds something else.
 	ChainWrongType ChainStatus = -1
@@ -46,14 +46,14 @@ const (
 	ChainNowhere ChainStatus = -2
 	// ChainTooLong: a part of a dump goes beyond the end of a link.
 	ChainTooLong ChainStatus = -3
-	// ChainTooMuch: one script would do too much; nothing is done.
+	// ChainTooMuch: one script would do too much; nothing was done.
 	ChainTooMuch ChainStatus = -4
 )
 
 // maxLooks is how many bits one script may look at for many items: some 5 ms.
 const maxLooks = 6000
 
-// What became of an item in [ChainInsertCmd].
+// The statuses of an item after [ChainInsertCmd].
 const (
 	ItemNew     = 1
 	ItemOld     = 0
@@ -62,8 +62,8 @@ const (
 	ItemTooLong = -3 // the next link would make the string too long
 )
 
-// ChainReserveCmd makes a chain. A spec for more than a string can hold gives an error
-// that matches [ErrTooLarge].
+// ChainReserveCmd makes a chain. A spec that needs more than the longest string gives an error that
+// matches [ErrTooLarge].
 func ChainReserveCmd(key string, s ChainSpec) (redoubt.Cmd, error) {
 	c := newChain(s)
 	tail, err := c.tail()
@@ -76,7 +76,7 @@ type ChainItems []chainItem
 // A chainItem is two hashes of an item. The second has the first as seed.
 type chainItem struct{ a, b uint64 }
 
-// HashItems returns the hashes of items, which it doesn't keep.
+// HashItems returns the hashes of items. It does not keep the items.
 func HashItems[T string | []byte](items []T) ChainItems {
 	hashes := make(ChainItems, len(items))
 	for i, item := range items {
@@ -96,9 +96,8 @@ func (items ChainItems) append(args []string) []string {
 	return args
 }
 
-// ChainInsertCmd adds items, to a chain that is made of s unless it is there; with nil
-// none is made. The error is that of [ChainReserveCmd]. Several items may be too many
-// for one script: see [ChainInsert].
+// ChainInsertCmd adds items. If there is no chain it makes one from s, unless s is nil. The error
+// is that of [ChainReserveCmd]. Several items may be too many for one script: see [Chains.Insert].
 func ChainInsertCmd(key string, s *ChainSpec, items ChainItems) (redoubt.Cmd, error) {
 	args := make([]string, 4, 4+len(items))
 	args[1], args[2], args[3] = "0", decimal(MaxChainBytes), decimal(maxLooks)
@@ -113,7 +112,7 @@ func ChainInsertCmd(key string, s *ChainSpec, items ChainItems) (redoubt.Cmd, er
 	return call(chainInsertScript, 0, []string{key}, items.append(args)...), nil
 }
 
-// ReadInserted reads the reply to [ChainInsertCmd]: what became of each item.
+// ReadInserted reads the reply to [ChainInsertCmd]: the status of each item.
 func ReadInserted(r redoubt.Reply) (ChainStatus, []int64, error) {
 	n, err := readInts(r)
 	if err != nil {
@@ -125,13 +124,12 @@ func ReadInserted(r redoubt.Reply) (ChainStatus, []int64, error) {
 	return ChainStatus(n[0]), n[1:], nil
 }
 
-// ChainExistsCmd looks for items. Several may be too many for one script: see
-// [ChainExists].
+// ChainExistsCmd looks up items. Several may be too many for one script: see [Chains.Exists].
 func ChainExistsCmd(key string, items ChainItems) redoubt.Cmd {
 	return call(chainExistsScript, redoubt.ReadOnly, []string{key}, items.append([]string{decimal(maxLooks)})...)
 }
 
-// ReadExists reads the reply to [ChainExistsCmd]: 1 for each of n items that may be in.
+// ReadExists reads the reply to [ChainExistsCmd]: 1 for each of n items that may be in the chain.
 // The status is ChainDone or ChainTooMuch.
 func ReadExists(r redoubt.Reply, n int) (ChainStatus, []int64, error) {
 	in, err := readInts(r)
@@ -153,18 +151,18 @@ func ReadStatus(r redoubt.Reply) (ChainStatus, error) {
 	return ChainStatus(n[0]), err
 }
 
-// ChainHeaderCmd reads what a chain is.
+// ChainHeaderCmd reads the end of a chain.
 func ChainHeaderCmd(key string) redoubt.Cmd {
 	return call(chainHeaderScript, redoubt.ReadOnly, []string{key})
 }
 
-// ChainInfo is what a chain is.
+// ChainInfo describes a chain.
 type ChainInfo struct {
-	// Capacity of all links together, Items that were added.
+	// Capacity is the capacity of all links together. Items is how many items were added.
 	Capacity, Items int64
 	// Size is the memory that RedisBloom would take, in bytes.
 	Size int64
-	// Links is how many filters there are.
+	// Links is the number of filters.
 	Links int
 	// Expansion and Fixed are as in [ChainSpec].
 	Expansion int64
@@ -191,22 +189,22 @@ func ReadHeader(r redoubt.Reply) (ChainStatus, ChainInfo, error) {
 	return status, i, nil
 }
 
-// signed is how C prints it.
+// signed is n as C prints it.
 func signed(n uint64) int64 { return int64(n) } //nolint:gosec // as it says
 
-// ChunkBytes is the largest part of a dump that is read or written in one step, which
-// takes a script 3 ms. Those of the module have 16 MiB: see [Chains.Load].
+// ChunkBytes is the largest part of a dump that is read or written in one step, which takes a
+// script 3 ms. The module's parts have 16 MiB: see [Chains.Load].
 const ChunkBytes = 2 << 20
 
-// ChainReadCmd reads the part of a dump that comes after the one that gave iter.
+// ChainReadCmd reads the part of a dump that follows the part with iter.
 func ChainReadCmd(key string, iter int64) redoubt.Cmd {
 	return call(chainChunkScript, redoubt.ReadOnly, []string{key}, position(iter), decimal(ChunkBytes), "", "", "0", "")
 }
 
-// ChainLoadCmd writes a part of a dump, as BF.LOADCHUNK takes it: iter is what came
-// with it, and 1 with a header, of which a chain is made unless there is one. The error
-// of a header matches [ErrBadDump], [ErrOldDump] or [ErrTooLarge]; the command says then
-// whether there is a chain, in which case that doesn't matter.
+// ChainLoadCmd writes a part of a dump, as BF.LOADCHUNK takes it: iter is the number that came with
+// the part. With iter 1 the part is a header, and makes a chain unless there is one. The error of a
+// header matches [ErrBadDump], [ErrOldDump] or [ErrTooLarge]; it matters only if the reply says
+// that there is no chain.
 func ChainLoadCmd(key string, iter int64, data string) (redoubt.Cmd, error) {
 	at, tail, length := position(-1), "", int64(0)
 	var err error
@@ -215,7 +213,7 @@ func ChainLoadCmd(key string, iter int64, data string) (redoubt.Cmd, error) {
 	}
 	bits := data
 	if at == position(-1) {
-		bits = "" // it is not looked at
+		bits = "" // the script does not read it
 	}
 	if iter == 1 {
 		var c chain
@@ -228,8 +226,8 @@ func ChainLoadCmd(key string, iter int64, data string) (redoubt.Cmd, error) {
 	return call(chainChunkScript, 0, []string{key}, at, "0", bits, tail, decimal(length), version), err
 }
 
-// position is where a part begins, given that it is counted from 1. What a double
-// doesn't hold is nowhere.
+// position is where a part begins, given iter, which counts from 1. A number that a double does not
+// hold is nowhere.
 func position(iter int64) string {
 	if iter < 1 || iter > MaxChainBytes {
 		return "-1"

@@ -1,4 +1,4 @@
-// Package bloom is what package bloom and the commands BF.* say to the server: the scripts, the
-// commands that call them, and the readers of their replies. The commands BF.* keep a filter as
-// RedisBloom does; those filters, the chains, are in this package as a whole.
+// Package bloom has the scripts of package bloom and of the commands BF.*, the commands that run
+// them, and the readers of their replies. The commands BF.* keep a filter as RedisBloom does; the
+// code of these filters, the chains, is all in this package.
 package bloom

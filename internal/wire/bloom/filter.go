@@ -7,25 +7,25 @@ import (
 	"github.com/redoubt-go/redoubt"
 )
 
-// OpenCmd asks what the filter is that is described at key. With a text it is described so unless
-// it is there, and its keys are to be made within a time.
+// OpenCmd reads the description of a filter at key. If there is none and text is not empty, it
+// writes text; the keys are then to be made within a time.
 func OpenCmd(key, text string, within time.Duration) redoubt.Cmd {
 	return call(openScript, redoubt.Idempotent, []string{key}, text, decimal(within.Microseconds()))
 }
 
-// MakeCmd makes a shard of length bytes unless it is there, until a time of the server's clock, in
-// µs. With a ttl it goes by itself.
+// MakeCmd makes a shard of length bytes unless it exists, until a time of the server's clock, in
+// µs. With a ttl the shard expires.
 func MakeCmd(shard string, length, until int64, ttl time.Duration) redoubt.Cmd {
 	return call(makeScript, redoubt.Idempotent, []string{shard}, decimal(length), decimal(until), decimal(ttl.Milliseconds()))
 }
 
-// A Shard is what a shard has to be for items to be added.
+// A Shard is the state in which a shard takes items.
 type Shard struct {
 	Len  int64 // bytes
 	Seal int64 // how many seals the caller knows of
 	// From and Until bound the server's time, in µs; 0 for no bound.
 	From, Until int64
-	Hashes      int // bits of an item
+	Hashes      int // the number of bits of an item
 }
 
 // AddCmd adds items, by the positions of their bits, 4 bytes each.
@@ -34,13 +34,13 @@ func AddCmd(shard, log string, s Shard, positions ...string) redoubt.Cmd {
 	return call(addScript, 0, []string{shard, log}, append(args, positions...)...)
 }
 
-// SealCmd gives a shard as many seals as said: adds of callers that know of fewer are refused.
+// SealCmd gives a shard a number of seals. A caller that knows of fewer can no longer add to it.
 func SealCmd(shard string, length, seals int64) redoubt.Cmd {
 	return call(sealScript, redoubt.Idempotent, []string{shard}, decimal(length), decimal(seals))
 }
 
-// BeginCmd begins a rebuild: of the generation current into next, by id, which counts as alive for a
-// time.
+// BeginCmd begins a rebuild from the generation current to next. id names the rebuild, which counts
+// as alive for a time.
 func BeginCmd(key, current, next, id string, alive time.Duration) redoubt.Cmd {
 	return call(beginScript, redoubt.Idempotent, []string{key}, current, next, id, decimal(alive.Microseconds()))
 }
@@ -57,14 +57,15 @@ func ReadAdvanced(r redoubt.Reply) (bool, error) {
 	return done[0] == 1, err
 }
 
-// LogCmd asks for what was added to a shard since a position of the log called last, or begins a
-// log called id, which is kept for ttl.
+// LogCmd reads the items that were added to a shard since a position in the log called last. If
+// there is no log it begins one called id. The log is kept for ttl.
 func LogCmd(shard, log, id string, length int64, last string, from int64, ttl time.Duration) redoubt.Cmd {
 	return call(logScript, redoubt.Idempotent, []string{shard, log}, id, decimal(length), last, decimal(from), decimal(ttl.Milliseconds()))
 }
 
-// SlideCmd asks what the sliding filter is that is described at key. With a text it is described so
-// unless it is there; with a period that counts as made, and those before oldest are forgotten.
+// SlideCmd reads the description of a sliding filter at key. If there is none and text is not
+// empty, it writes text. It notes that the keys of period are made, and removes the periods before
+// oldest.
 func SlideCmd(key, text, period, oldest string, ttl time.Duration) redoubt.Cmd {
 	return call(slideScript, redoubt.Idempotent, []string{key}, text, period, oldest, decimal(ttl.Milliseconds()))
 }

@@ -4,8 +4,8 @@ import (
 	"encoding/binary"
 )
 
-// Murmur64A is Austin Appleby's MurmurHash64A. Its halves of 64 bits are what
-// RedisBloom hashes with, and one of them is enough for the filters here.
+// Murmur64A is Austin Appleby's MurmurHash64A. RedisBloom uses two of its hashes for an item; the
+// filters of package bloom use one.
 func Murmur64A(s string, seed uint64) uint64 {
 	const m = 0xc6a4a7935bd1e995
 	h := seed ^ uint64(len(s))*m

@@ -24,5 +24,5 @@ var (
 )
 
 // Scripts returns the scripts of filters, for servers that load them ahead of use. [ChainScripts]
-// returns those of the commands BF.*.
+// returns the scripts of the commands BF.*.
 func Scripts() []*redoubt.Script { return scripts.All() }

@@ -1,8 +1,8 @@
--- advance.lua: say that a filter is made, or how far the filling of a new generation is.
+-- advance.lua: note that a filter is made, or the next step of a rebuild.
 -- KEYS[1] filter  hash    {<name>}:bloom, fields as doc.go says
 -- ARGV[1] step    ready: the keys of the generation are made|alive: the builder is|filled: all items are in|abort: give up|switch: the keys of the old one are deleted
 -- ARGV[2] who     text    the generation of ready and switch, else the builder
--- ARGV[3] for_us  integer for how long the builder counts as alive from now
+-- ARGV[3] for_us  integer how long the builder counts as alive from now
 -- Returns {done 0|1}
 local f = redis.call('HMGET', KEYS[1], 'current', 'next', 'builder', 'filled')
 if ARGV[1] == 'ready' then

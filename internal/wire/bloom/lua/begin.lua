@@ -2,7 +2,7 @@
 -- KEYS[1] filter  hash    {<name>}:bloom, fields as doc.go says
 -- ARGV[1] current text    the generation that is to be replaced
 -- ARGV[2] next    text    the new one
--- ARGV[3] builder text    whoever fills it
+-- ARGV[3] builder text    the rebuild that fills it
 -- ARGV[4] for_us  integer for how long it counts as alive without a word
 -- Returns {status 1 begun|0 another fills one|-1 the filter has changed, seal integer, until_us integer: when the other counts as dead, or this one, before text: a generation that nobody fills any more}
 local f = redis.call('HMGET', KEYS[1], 'current', 'next', 'seal', 'builder', 'until', 'filled', 'ready')

@@ -2,10 +2,10 @@
 -- KEYS[1] chain  string  the client's key; as chain.go says
 -- ARGV[1] at     integer where it begins in the bits of all links; < 0: nowhere
 -- ARGV[2] most   integer bytes to read; 0: write
--- ARGV[3] data   bytes   what is written
--- ARGV[4] tail   bytes   what stands behind the bits of a chain that is made of a header; empty: none is
--- ARGV[5] length integer of the bits of that, in bytes
--- ARGV[6] version bytes  8 random ones, which tell that bits were written
+-- ARGV[3] data   bytes   the bytes to write
+-- ARGV[4] tail   bytes   the part behind the bits of a chain that is made from a header; empty: make none
+-- ARGV[5] length integer of the bits of that chain, in bytes
+-- ARGV[6] version bytes  8 random bytes, which show that bits were written
 -- Returns {status 2 made|1 done|0 there is none|-1 the key holds something else|-2 no link has it|-3 it goes beyond the link's end, data bytes}
 local tail = redis.call('GETRANGE', KEYS[1], -52, -1)
 if tail == '' and redis.call('EXISTS', KEYS[1]) == 0 then

@@ -1,6 +1,6 @@
--- chain_header.lua: read what a chain is.
+-- chain_header.lua: read the end of a chain.
 -- KEYS[1] chain string the client's key; as chain.go says
--- Returns {status 1 done|0 there is none|-1 the key holds something else, tail bytes: what stands behind the bits}
+-- Returns {status 1 done|0 there is none|-1 the key holds something else, tail bytes: the part behind the bits}
 local tail = redis.pcall('GETRANGE', KEYS[1], -52, -1)
 if type(tail) ~= 'string' then return {-1, ''} end
 if tail == '' and redis.call('EXISTS', KEYS[1]) == 0 then return {0, ''} end

@@ -1,7 +1,7 @@
 -- chain_insert.lua: add items to a chain.
 -- KEYS[1] chain  string  the client's key; as chain.go says
--- ARGV[1] tail   bytes   what stands behind the bits of a new one; empty: make none
--- ARGV[2] length integer of the bits of a new one, in bytes
+-- ARGV[1] tail   bytes   the part behind the bits of a new chain; empty: make none
+-- ARGV[2] length integer of the bits of a new chain, in bytes
 -- ARGV[3] longest integer how long the string may be
 -- ARGV[4] most   integer looks at bits that many items may take; one item may take any number
 -- ARGV[5..] hash bytes   of each item, two numbers of 64 bits, little-endian
@@ -26,7 +26,7 @@ local function read_last()
 end
 read_last()
 
--- What all new ones take, with the links that they bring and what to move for each.
+-- Estimates the looks of all items, with the links that they add and the bytes that each link moves.
 if items > 1 then
   local room, entries, more, left = math.max(last_entries - last_size, 0), last_entries, 0, items
   while left > room and not fixed and entries * growth >= 1 do
@@ -37,7 +37,7 @@ if items > 1 then
 end
 if make then redis.call('SETRANGE', KEYS[1], ARGV[2], ARGV[1]) end
 
--- Sets all bits of the item in the last link. Reports whether they were.
+-- Sets all bits of the item in the last link. Reports whether all were set before.
 local function set()
   local ops = {}
   for o = 1, k do
@@ -62,7 +62,7 @@ local function grow()
   local bytes = math.ceil(math.max(math.floor(entries * bpe), 1) / 64) * 8
   if data + bytes + 53 * (n + 1) + 52 > tonumber(ARGV[3]) then return -3 end
   log, rest_of_log = new_log, rest - (new_log - sum)
-  -- What stands behind the bits moves, and its place becomes bits.
+  -- The part behind the bits moves, and bits take its place.
   local behind = {
     string.sub(tail, links, links + 53 * (n - 1) + 15), struct.pack('<I8', last_size),
     string.sub(tail, links + 53 * (n - 1) + 24, links + 53 * n - 1),

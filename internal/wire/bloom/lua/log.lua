@@ -5,7 +5,7 @@
 -- ARGV[2] length integer of the shard in bytes, without its seals
 -- ARGV[3] known  bytes   the id of the log that the caller read before; empty: none
 -- ARGV[4] from   integer how many bytes of it, id included, it has read
--- ARGV[5] ttl_ms integer for how long the log is kept without a reader
+-- ARGV[5] ttl_ms integer how long the log is kept without a reader
 -- Returns {there 0|1: the shard, id bytes of the log, added bytes: since then, or all of another log}
 if redis.call('STRLEN', KEYS[1]) < tonumber(ARGV[2]) then return {0, '', ''} end
 local id = redis.call('GETRANGE', KEYS[2], 0, 15)

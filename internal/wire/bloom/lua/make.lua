@@ -1,8 +1,8 @@
 -- make.lua: make a shard of zeros, unless it is there.
 -- KEYS[1] shard    string {<name>:<generation>:<n>}:bits
 -- ARGV[1] length   integer bytes
--- ARGV[2] until_us integer when it is too late: the shard was there then, and if it is not it was lost
--- ARGV[3] ttl_ms   integer when it goes by itself; 0: never
+-- ARGV[2] until_us integer when it is too late: all shards were made by then, and a missing shard is lost
+-- ARGV[3] ttl_ms   integer when the shard expires; 0: never
 -- Returns {there 0|1}
 local t = redis.call('TIME')
 if redis.call('STRLEN', KEYS[1]) > 0 then return {1} end

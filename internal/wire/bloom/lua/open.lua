@@ -1,7 +1,7 @@
--- open.lua: describe a new filter, or say what is there.
+-- open.lua: describe a new filter, or read the description.
 -- KEYS[1] filter     hash    {<name>}:bloom, fields as doc.go says
--- ARGV[1] generation text    what a new filter is; empty: make none
--- ARGV[2] for_us     integer for how long the maker may make the keys
+-- ARGV[1] generation text    describes a new filter; empty: make none
+-- ARGV[2] for_us     integer how long the maker may take to make the keys
 -- Returns {made 0|1, until_us integer: when that ends, current text|nil, next text|nil, seal text|nil, ready text|nil, filled text|nil}
 local t = redis.call('TIME')
 local deadline = t[1] * 1000000 + t[2] + ARGV[2]

@@ -1,6 +1,6 @@
 -- part_chain_links.lua: read the links of a chain and look at their bits, the part of several scripts.
 -- KEYS[1] chain string the client's key; as chain.go says
--- Uses tail: what stands behind the bits; n: how many links
+-- Uses tail: the part behind the bits; n: how many links
 -- Returns {links, what each is at in tail; from, modulus: where the bits of each begin, how many positions they have; data: bytes of all}
 local links, from, modulus, data = #tail - 51 - 53 * n, {}, {}, 0
 for i = 1, n do
@@ -33,8 +33,8 @@ local function position(i, o)
   return from[i] + bit + 7 - 2 * (bit % 8)
 end
 
--- Reports whether one of the first links has the item. Half of the bits of a full link
--- are set, so few of its positions tell that it has not; and one call asks many links.
+-- Reports whether one of the first links has the item. Half of the bits of a full link are
+-- set, so a few positions show that a link does not have it; and one call reads many links.
 local function found(upto)
   local left, o = {}, 1
   for i = 1, upto do left[i] = i end

@@ -1,4 +1,4 @@
--- seal.lua: turn away who adds to a shard and does not know of a rebuild.
+-- seal.lua: refuse adds to a shard by callers that do not know of a rebuild.
 -- KEYS[1] shard  string  {<name>:<generation>:<n>}:bits
 -- ARGV[1] length integer of the shard in bytes, without its seals
 -- ARGV[2] seal   integer how many seals it is to have

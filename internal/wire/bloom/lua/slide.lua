@@ -1,9 +1,9 @@
--- slide.lua: describe a sliding filter, or say what is there.
+-- slide.lua: describe a new sliding filter, or read the description.
 -- KEYS[1] filter  hash    {<name>}:sliding, fields as doc.go says
--- ARGV[1] spec    text    what a new filter is; empty: make none
+-- ARGV[1] spec    text    describes a new filter; empty: make none
 -- ARGV[2] made    integer a period whose keys were made; empty: none
--- ARGV[3] oldest  integer the oldest period that is still asked for
--- ARGV[4] ttl_ms  integer for how long the description outlives the last period that was made
+-- ARGV[3] oldest  integer the oldest period that is still read
+-- ARGV[4] ttl_ms  integer how long the description outlives the last period that was made
 -- Returns {now_us integer, spec text|nil, periods {integer of each whose keys were made}}
 local t = redis.call('TIME')
 if ARGV[1] ~= '' and redis.call('HSETNX', KEYS[1], 'spec', ARGV[1]) == 1 then redis.call('PEXPIRE', KEYS[1], ARGV[4]) end
