@@ -53,7 +53,7 @@ func TestDocs(t *testing.T) {
 
 func attackTable() string {
 	var b strings.Builder
-	b.WriteString("| Attack | On | What is tried | What must hold | Memory |\n|---|---|---|---|---:|\n")
+	b.WriteString("| Attack | On | Attempt | Requirement | Memory |\n|---|---|---|---|---:|\n")
 	for _, a := range attacks {
 		var on []string
 		for _, o := range a.on {

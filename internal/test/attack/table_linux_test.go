@@ -164,7 +164,7 @@ var attacks = []attack{
 	{
 		name: "a log that can't grow", on: []topology{durable}, memory: 512, attempt: failingWrites, alone: true, serve: []string{"--fsync=everysec"},
 		tries: "a limit on the size of files (EFBIG) under writes, with --fsync everysec, and kill -9",
-		holds: "the process goes on in another file or refuses writes, of which at most the two seconds before are lost",
+		holds: "the process goes on in another file or refuses writes; at most the last two seconds are lost",
 	},
 	{
 		name: "a full memory", on: embedded, memory: 2*64 + 64, attempt: fills, alone: true, serve: []string{"--maxmemory=64MiB"},

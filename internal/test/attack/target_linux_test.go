@@ -59,7 +59,7 @@ type target struct {
 
 // newTarget makes the parts of the topology and starts only the servers behind the target.
 func newTarget(r *round, on topology) *target {
-	// A port below those that the kernel hands out: pools need a fixed one.
+	// A port below the kernel's range of temporary ports: pools need a fixed one.
 	d := &target{addr: "127.0.0.1:" + strconv.Itoa(5000+r.rng.IntN(5000)), log: &tailLog{}}
 	for !free(d.addr) {
 		d.addr = "127.0.0.1:" + strconv.Itoa(5000+r.rng.IntN(5000))
