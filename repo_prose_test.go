@@ -24,18 +24,18 @@ var proseExamples = map[string]struct{ rejects, accepts []string }{
 	},
 	"Which": {
 		rejects: []string{
-			"It sends 3 keys, of which 2 are new.", "The node to which it belongs is down.", "It asks, which then answers.",
+			"It sends 3 keys, of which 2 are new.", "It asks, which then answers.",
 			"The client for whom it waits is gone.", "The lock is held by who asked first.", "It is left for who comes next.",
 		},
-		accepts: []string{"The node that owns the slot is down.", "It sends 3 keys; 2 are new.", "The lock is held by whoever asked first.", "It reads the slot in which the key is."},
+		accepts: []string{"The node that owns the slot is down.", "It sends 3 keys; 2 are new.", "The lock is held by whoever asked first.", "The node to which it belongs is down."},
 	},
 	"Passive": {
 		rejects: []string{
-			"It returns at once, as there is nothing to do.", "It locks as many as there are.", "A lock is had by one client.",
+			"It returns at once, as there is nothing to do.", "A lock is had by one client.",
 			"It is looked whether the key exists.", "Every caller, be it a script or a command, waits.", "The key is asked for by the server.",
 			"Servers that can expire fields, such as do hashes, are asked.", "It takes so many as come.",
 		},
-		accepts: []string{"It returns at once if nothing is left.", "It takes as many as come.", "The value may be italic.", "Such as it is, it works."},
+		accepts: []string{"It returns at once if nothing is left.", "It takes as many as there are.", "The value may be italic.", "Such as it is, it works."},
 	},
 	"Subject": {
 		rejects: []string{
