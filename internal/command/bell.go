@@ -12,22 +12,22 @@ import (
 )
 
 const (
-	// bellSlice is how long a bell blocks on the server. It is a safety net, not a
-	// clock: what is due is awaited here.
+	// bellSlice is how long a bell blocks on the server. It is a safety net: a timer in this
+	// process waits for due messages.
 	bellSlice = 10 * time.Second
 	// bellLate is by how much a server may miss the end of a slice before its
 	// connection counts as dead.
 	bellLate = 2 * time.Second
 	// bellLinger is how long a bell stays for the next waiter.
 	bellLinger = time.Second
-	// bellPause is the pause after a slice that failed.
+	// bellPause is the pause after a failed slice.
 	bellPause = 250 * time.Millisecond
-	// shortLease is the shortest that a bell rings for without having heard of it.
+	// shortLease is the shortest lease whose end a bell rings for without knowing of it.
 	shortLease = 100 * time.Millisecond
 )
 
-// bells wake clients that wait for messages: one bell for a queue, however many
-// wait, so that each costs no connection of its own.
+// bells wake clients that wait for messages. A queue has one bell for all its waiters, so
+// a waiter costs no connection of its own.
 type bells struct {
 	mu sync.Mutex
 	of map[string]*bell // by the key of the marker; guarded by mu
@@ -35,27 +35,27 @@ type bells struct {
 
 // A bell blocks on the marker of a queue and has a timer for the next message that is due later. When
 // either says that a message may be taken, it wakes the waiter that has waited longest, and that waiter
-// looks. The marker is only a hint: a process that takes it and then doesn't look puts it back.
+// pumps. The marker is only a hint: a process that takes it and then doesn't pump puts it back.
 type bell struct {
 	bells   *bells
 	client  *redoubt.Client
 	keys    wire.Keys
-	changed chan struct{} // ears or next are others
+	changed chan struct{} // ears or next has changed
 
 	// Guarded by bells.mu:
-	ears []*ear    // in the order in which they came
-	next time.Time // zero: not known
+	ears []*ear    // in the order of their arrival
+	next time.Time // when a message may be due; zero: unknown
 }
 
-// An ear is one who waits.
+// An ear is a waiter.
 type ear struct {
 	bell  *bell
 	lease time.Duration
-	c     chan struct{} // look for a message
-	rung  bool          // and has not been read; guarded by bells.mu
+	c     chan struct{} // pump now
+	rung  bool          // c was sent to and not read; guarded by bells.mu
 }
 
-// listen begins to wait, on behalf of one who takes messages for a lease.
+// listen adds a waiter that will take messages for a lease.
 func (bs *bells) listen(client *redoubt.Client, keys wire.Keys, lease time.Duration) *ear {
 	bs.mu.Lock()
 	defer bs.mu.Unlock()
@@ -74,23 +74,21 @@ func (bs *bells) listen(client *redoubt.Client, keys wire.Keys, lease time.Durat
 	return e
 }
 
-// looks is called after c was read and before the look: what rings from now on is
-// news.
+// looks notes that c was read. Call it before the pump, so that later rings count.
 func (e *ear) looks() {
 	e.bell.bells.mu.Lock()
 	defer e.bell.bells.mu.Unlock()
 	e.rung = false
 }
 
-// expect is called after each look, with what it said of when another may find
-// something, negative if it said nothing.
+// expect notes the time until the next message is due, as a pump returned it; negative: unknown.
 func (e *ear) expect(next time.Duration) {
 	e.bell.bells.mu.Lock()
 	defer e.bell.bells.mu.Unlock()
 	e.bell.expect(next)
 }
 
-// heard tells the waiters when a client that doesn't wait has looked, and when the next message is due.
+// heard notes the time until the next message is due, from a pump of a client that does not wait.
 func (bs *bells) heard(keys wire.Keys, next time.Duration) {
 	bs.mu.Lock()
 	defer bs.mu.Unlock()
@@ -99,9 +97,9 @@ func (bs *bells) heard(keys wire.Keys, next time.Duration) {
 	}
 }
 
-// expect lets the bell ring in time for what is next, and at the latest for the end
-// of a lease that is taken elsewhere meanwhile, which nobody is woken for should its
-// owner die. That one is as long as those here, it is assumed. bells.mu is held.
+// expect makes the bell ring when the next message is due, and at the latest at the end of a
+// lease that another process takes meanwhile: if that process dies, nothing else wakes a
+// waiter. It assumes that leases elsewhere are as long as here. bells.mu is held.
 func (b *bell) expect(next time.Duration) {
 	for _, e := range b.ears {
 		if next < 0 || e.lease < next {
@@ -117,7 +115,7 @@ func (b *bell) expect(next time.Duration) {
 	}
 }
 
-// leave ends the waiting. owes is true when the bell rang for e and nobody looked.
+// leave removes a waiter. owes: the bell rang for e, and e did not pump.
 func (e *ear) leave(owes bool) {
 	b := e.bell
 	b.bells.mu.Lock()
@@ -130,7 +128,7 @@ func (e *ear) leave(owes bool) {
 	}
 }
 
-// change lets run look at ears and next again. bells.mu is held.
+// change makes run read ears and next again. bells.mu is held.
 func (b *bell) change() {
 	select {
 	case b.changed <- struct{}{}:
@@ -138,7 +136,7 @@ func (b *bell) change() {
 	}
 }
 
-// ring reports whether anybody is there.
+// ring rings for the first waiter and reports whether there is one.
 func (b *bell) ring() bool {
 	b.bells.mu.Lock()
 	defer b.bells.mu.Unlock()
@@ -149,18 +147,18 @@ func (b *bell) ring() bool {
 			return true
 		}
 	}
-	return len(b.ears) > 0 // all of them are about to look
+	return len(b.ears) > 0 // all of them are about to pump
 }
 
-// mark hands a marker on to consumers elsewhere.
+// mark puts the marker back for consumers elsewhere.
 func (b *bell) mark() {
 	ctx, cancel := context.WithTimeout(redoubt.Patient(context.Background()), undoTimeout)
 	defer cancel()
-	// Or else they look at the end of their slices.
+	// If that fails they pump at the end of their slices.
 	_ = b.client.Do(ctx, wire.PumpCmd(b.keys, wire.Pump{Consumer: noConsumer, Take: wire.NewTake(), N: wire.Leave, Lease: time.Second}))
 }
 
-// run ends when nobody has waited for a while.
+// run ends when there was no waiter for a while.
 func (b *bell) run() {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -180,7 +178,7 @@ func (b *bell) run() {
 			}
 			continue
 		}
-		// Nobody is here: to go on would be to pop again what is put back.
+		// No waiter: popping again would only pop the marker that was put back.
 		if b.end() {
 			b.mark()
 			return
@@ -197,8 +195,8 @@ func (b *bell) block(ctx context.Context) redoubt.Reply {
 	})
 }
 
-// await returns the reply of a slice, and rings when something is due. ok is false
-// when nobody waits any more: the bell is gone then.
+// await returns the reply of a slice, and rings when a message is due. ok is false when there is
+// no waiter any more and the bell is removed.
 func (b *bell) await(popped <-chan redoubt.Reply) (r redoubt.Reply, ok bool) {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
@@ -220,7 +218,7 @@ func (b *bell) await(popped <-chan redoubt.Reply) (r redoubt.Reply, ok bool) {
 	}
 }
 
-// until is how long there is nothing to do but to wait for the marker.
+// until returns how long to wait for the marker.
 func (b *bell) until() (wait time.Duration, deserted bool) {
 	b.bells.mu.Lock()
 	defer b.bells.mu.Unlock()
@@ -233,7 +231,7 @@ func (b *bell) until() (wait time.Duration, deserted bool) {
 	return max(0, time.Until(b.next)), false
 }
 
-// isDue reports once that the next is due.
+// isDue reports, once, that the next message is due.
 func (b *bell) isDue() bool {
 	b.bells.mu.Lock()
 	defer b.bells.mu.Unlock()
@@ -244,7 +242,7 @@ func (b *bell) isDue() bool {
 	return true
 }
 
-// end takes the bell away, unless somebody has come.
+// end removes the bell, unless it has a waiter.
 func (b *bell) end() bool {
 	b.bells.mu.Lock()
 	defer b.bells.mu.Unlock()

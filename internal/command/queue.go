@@ -19,9 +19,9 @@ const (
 	maxAt = int64(7_258_118_400_000)
 	// maxReason is the longest reason of a failure, in bytes.
 	maxReason = 1024
-	// defaultAttempts is how often a message may fail that doesn't say.
+	// defaultAttempts is the default of ATTEMPTS.
 	defaultAttempts = 10
-	// noConsumer is the consumer of calls that nobody repeats.
+	// noConsumer is the consumer of calls that are never repeated.
 	noConsumer = "-"
 )
 
@@ -29,7 +29,7 @@ var (
 	queueName  = Arg{Name: "name", Type: "key", Summary: fmt.Sprintf("the queue: 1 to %d bytes, not beginning with `}`", redoubt.MaxName)}
 	receiptArg = Arg{Name: "receipt", Type: "string", Summary: "from QUEUE.TAKE"}
 	messageIDs = Arg{Name: "id", Type: "string", Use: Multiple, Summary: fmt.Sprintf("of messages, at most %d", wire.MaxSettle)}
-	leaseArg   = Arg{Name: "lease", Type: "integer", Unit: "ms", Summary: fmt.Sprintf("how long the messages are this consumer's unless it is extended: 1 to %d ms. What is not acknowledged by then is given to another, and counts as failed once", maxQueueTime)}
+	leaseArg   = Arg{Name: "lease", Type: "integer", Unit: "ms", Summary: fmt.Sprintf("how long the messages belong to this consumer unless it extends the lease: 1 to %d ms. A message that is not acknowledged by then has failed once, and another consumer gets it", maxQueueTime)}
 	docMessage = fmt.Sprintf("`ERR redoubt: ID has … bytes; want 1 to %d`", queue.MaxID)
 	docReceipt = fmt.Sprintf("`ERR redoubt: receipt has … bytes; want 17 to %d`", 16+queue.MaxID)
 	docLease   = fmt.Sprintf("`ERR redoubt: lease_ms is …; want 1 to %d`", maxQueueTime)
@@ -38,18 +38,18 @@ var (
 
 	docManyRunning = "`ERR redoubt: more than 4000 messages are running, or wait in one group: a message is not looked for among them in one step, as inside MULTI and in another database than its own`"
 	docFindRunning = "`ERR redoubt: more than 4000 messages are running: one is not looked for among them in one step`: inside MULTI"
-	noteSteps      = "Many messages, and large ones, take several steps: others may see what the first have done. Inside MULTI there is one step, or an error and nothing is done."
+	noteSteps      = "Many messages, and large ones, take several steps, and other clients can see the state in between. Inside MULTI the command does all in one step, or nothing with an error."
 
 	docMany  = fmt.Sprintf("`ERR redoubt: … in one call; want at most %d`", wire.MaxSettle)
 	docDelay = fmt.Sprintf("`ERR redoubt: DELAY is …; want 0 to %d`", maxQueueTime)
 )
 
-// queueErrors is what the commands of queues share, after those of their own.
+// queueErrors appends the errors that all commands of queues share.
 func queueErrors(own ...string) []string {
-	return append(own, "`ERR redoubt: invalid name: …`", "`"+wrongType+"`: something else has written a key of the queue")
+	return append(own, "`ERR redoubt: invalid name: …`", "`"+wrongType+"`: another program wrote a key of the queue")
 }
 
-// queueCommand fills in what the commands of queues share.
+// queueCommand fills in the fields that all commands of queues share.
 func queueCommand(c Command) *Command {
 	c.Since, c.Group = "0.1.0", "queue"
 	c.FirstKey, c.LastKey, c.KeyStep = 1, 1, 1
@@ -59,27 +59,27 @@ func queueCommand(c Command) *Command {
 var queueCommands = []*Command{
 	queueCommand(Command{
 		Name:       "QUEUE.PUT",
-		Summary:    "Puts a message into a queue, to be taken at once or later.",
+		Summary:    "Puts a message into a queue, due at once or later.",
 		Complexity: "O(log(N)) with N messages",
 		Arity:      -3,
 		Flags:      []string{"write", "denyoom", "noscript", "fast"},
 		Args: []Arg{
 			queueName,
-			{Name: "payload", Type: "string", Summary: fmt.Sprintf("what the message says: any bytes, at most %d", queue.MaxPayload)},
-			{Name: "id", Type: "string", Token: "ID", Use: Optional, Summary: fmt.Sprintf("names the message, 1 to %d bytes. Repeating the command with the same ID does nothing while the message is in the queue, so that it is safe after a lost reply; a dead one is replaced. Made by the server when absent", queue.MaxID)},
+			{Name: "payload", Type: "string", Summary: fmt.Sprintf("the content: any bytes, at most %d", queue.MaxPayload)},
+			{Name: "id", Type: "string", Token: "ID", Use: Optional, Summary: fmt.Sprintf("names the message, 1 to %d bytes. Repeating the command with the same ID, after a lost reply for example, does nothing while the message is in the queue; it replaces a dead message. The server makes one when absent", queue.MaxID)},
 			{Name: "when", Type: "oneof", Use: Optional, Args: []Arg{
-				{Name: "delay", Type: "integer", Unit: "ms", Token: "DELAY", Summary: fmt.Sprintf("not to be taken before this time has passed: 0 to %d ms", maxQueueTime)},
-				{Name: "time", Type: "integer", Unit: "ms", Token: "AT", Summary: fmt.Sprintf("not to be taken before this time by the server's clock, in ms since 1970: 0 to %d. A past one is now", maxAt)},
+				{Name: "delay", Type: "integer", Unit: "ms", Token: "DELAY", Summary: fmt.Sprintf("time until the message is due: 0 to %d ms", maxQueueTime)},
+				{Name: "time", Type: "integer", Unit: "ms", Token: "AT", Summary: fmt.Sprintf("when the message is due, by the server's clock, in ms since 1970: 0 to %d. A past time means now", maxAt)},
 			}},
-			{Name: "attempts", Type: "integer", Token: "ATTEMPTS", Use: Optional, Summary: fmt.Sprintf("how often it may fail until it is dead: 1 to %d, or -1 for no end. Defaults to %d", queue.MaxAttempts, defaultAttempts)},
-			{Name: "lane", Type: "integer", Token: "LANE", Use: Optional, Summary: fmt.Sprintf("its priority: %d low, %d normal, %d high, %d urgent. Of what can be taken, the larger goes first. Defaults to %d", queue.Low, queue.Normal, queue.High, queue.Urgent, queue.Normal)},
-			{Name: "group", Type: "string", Token: "GROUP", Use: Optional, Summary: fmt.Sprintf("messages of one group are at work one at a time, in the order in which they became due, also when one has to be tried again: 1 to %d bytes", queue.MaxID)},
+			{Name: "attempts", Type: "integer", Token: "ATTEMPTS", Use: Optional, Summary: fmt.Sprintf("how often it may fail before it is dead: 1 to %d, or -1 for no limit. Defaults to %d", queue.MaxAttempts, defaultAttempts)},
+			{Name: "lane", Type: "integer", Token: "LANE", Use: Optional, Summary: fmt.Sprintf("its priority: %d low, %d normal, %d high, %d urgent. Larger lanes are taken first. Defaults to %d", queue.Low, queue.Normal, queue.High, queue.Urgent, queue.Normal)},
+			{Name: "group", Type: "string", Token: "GROUP", Use: Optional, Summary: fmt.Sprintf("messages of a group run one at a time, in the order in which they became due, also when one is retried: 1 to %d bytes", queue.MaxID)},
 			{Name: "unique", Type: "block", Use: Optional, Args: []Arg{
-				{Name: "key", Type: "string", Token: "UNIQUE", Summary: fmt.Sprintf("drops the message when another with this key was put in the time that follows it, even if that is done by now: 1 to %d bytes", queue.MaxID)},
+				{Name: "key", Type: "string", Token: "UNIQUE", Summary: fmt.Sprintf("drops the message if one with this key was put within the time that follows, even if that one is done: 1 to %d bytes", queue.MaxID)},
 				{Name: "unique", Type: "integer", Unit: "ms", Summary: fmt.Sprintf("how long the key is kept: 1 to %d ms", maxQueueTime)},
 			}},
 		},
-		Reply: "The id of the message that is in the queue: that of this one, also when it was there already; that of another when UNIQUE dropped this one.",
+		Reply: "The id of the message in the queue: this one's, also when the queue had it already, or another's when UNIQUE dropped this one.",
 		Errors: queueErrors(
 			docSyntax, docInteger, docMessage, docDelay,
 			fmt.Sprintf("`ERR redoubt: AT is …; want 0 to %d`", maxAt),
@@ -95,25 +95,25 @@ var queueCommands = []*Command{
 			{"QUEUE.PUT orders cancel:7 DELAY 900000 UNIQUE cancel:7 3600000", "\"q0XhV3TlAAAAAAAB\""},
 		},
 		Notes: []string{
-			"Many messages are put by sending the command many times in one pipeline.",
+			"To put many messages, send the command many times in one pipeline.",
 			"Without an ID, repeating the command after a lost reply may put the message twice.",
 		},
 		Plan: planPut,
 	}),
 	queueCommand(Command{
 		Name:       "QUEUE.TAKE",
-		Summary:    "Takes messages for a time, or waits until there is one.",
-		Complexity: "O(log(N)) with N messages, for each that is taken, and for at most 512 that became due or were abandoned",
+		Summary:    "Takes messages for a time, or waits for one.",
+		Complexity: "O(log(N)) with N messages, for each taken, and for at most 512 that became due or were abandoned",
 		Arity:      -4,
 		Flags:      []string{"write", "noscript", "blocking"},
 		Args: []Arg{
 			queueName,
-			{Name: "count", Type: "integer", Summary: fmt.Sprintf("take at most so many, 1 to %d, and no more than have 2 MiB together, or one", wire.MaxSettle)},
+			{Name: "count", Type: "integer", Summary: fmt.Sprintf("how many to take at most, 1 to %d; several have at most 2 MiB together", wire.MaxSettle)},
 			leaseArg,
 			blockArg("there is none"),
-			{Name: "take", Type: "string", Token: "ID", Use: Optional, Summary: fmt.Sprintf("names this one take, 1 to %d bytes that nobody else uses. Repeating the command with the same ID gives those of the same messages that are still held, so that it is safe after a lost reply; once none is, others, or the same anew, with receipts of their own", maxID)},
+			{Name: "take", Type: "string", Token: "ID", Use: Optional, Summary: fmt.Sprintf("names this take, 1 to %d bytes that no other client uses. Repeating the command with the same ID, after a lost reply for example, gives the same messages as far as they are still held; if none is, it takes messages anew, with new receipts", maxID)},
 		},
-		Reply: "Array, empty when there is no message in time. Each element is an array of four: the receipt, which is what ACK, NACK and EXTEND take; the id; the attempt, 1 for the first; the payload.",
+		Reply: "Array, empty when no message came in time. Each element is an array of four: the receipt, for ACK, NACK and EXTEND; the id; the attempt, 1 for the first; the payload.",
 		Errors: queueErrors(
 			docSyntax, docInteger, docLease, docID,
 			fmt.Sprintf("`ERR redoubt: count is …; want 1 to %d`", wire.MaxSettle),
@@ -125,21 +125,21 @@ var queueCommands = []*Command{
 			{"QUEUE.TAKE mail 1 30000", "(empty array)"},
 		},
 		Notes: []string{
-			"A client that goes away while it waits, or is found to have gone when it would get the reply, has its messages handed back at once, in front of all others, unless it made the ID: then it can ask again with it on another connection. Messages of which the reply is lost later come back when the lease is over.",
-			"What something else wrote into the queue, and is no message, is not given to anybody: it is dead, see QUEUE.DEAD.",
+			"If the client disconnects while it waits, or before the reply, the server hands its messages back at once, in front of all others. If the client made the ID, the server does not: the client can repeat the command on another connection. If the reply is lost later, the messages come back when the lease is over.",
+			"Entries that another program wrote into the queue and that are no messages become dead: see QUEUE.DEAD.",
 		},
 		Plan: planTake,
 	}),
 	queueCommand(Command{
 		Name:       "QUEUE.ACK",
-		Summary:    "Says that messages are done, and removes them.",
+		Summary:    "Acknowledges messages: they are done, and removed.",
 		Complexity: "O(log(N)) with N messages, for each receipt",
 		Arity:      -3,
 		Flags:      []string{"write", "noscript", "fast"},
 		Args:       []Arg{queueName, {Name: "receipt", Type: "string", Use: Multiple, Summary: fmt.Sprintf("from QUEUE.TAKE, at most %d", wire.MaxSettle)}},
-		Reply:      "Integer: how many were still held, and are removed. Of the others the lease was over and another has them, or they were settled or cancelled before. A late one counts as held while nobody else has taken the message.",
+		Reply:      "Integer: how many were still held, and are removed. The others were taken by another consumer after the lease, or settled or cancelled before. A late ack counts while no other consumer has taken the message.",
 		Errors:     queueErrors(docReceipt, docMany, docSettle),
-		Notes:      []string{"Several messages may have at most 2 MiB together, which is what one QUEUE.TAKE returns at most, or 16 MiB if no message of the queue has a group. If they have more, the command removes none and fails."},
+		Notes:      []string{"Several messages may have at most 2 MiB together, the most that one QUEUE.TAKE returns, or 16 MiB if no message of the queue has a group. If they have more, the command removes none and fails."},
 		Examples:   []Example{{"QUEUE.ACK mail YXNkZmdoamtsw7bDcJhwelcome:42", "(integer) 1"}},
 		Plan: func(env *Env, args [][]byte) Plan {
 			receipts, fault := texts("receipts", args[2:])
@@ -156,20 +156,20 @@ var queueCommands = []*Command{
 	}),
 	queueCommand(Command{
 		Name:       "QUEUE.NACK",
-		Summary:    "Says that a message is not done: it is tried again later, or is dead.",
+		Summary:    "Returns a message that is not done: it is retried later, or is dead.",
 		Complexity: "O(log(N)) with N messages",
 		Arity:      -3,
 		Flags:      []string{"write", "noscript", "fast"},
 		Args: []Arg{
 			queueName, receiptArg,
-			{Name: "delay", Type: "integer", Unit: "ms", Token: "DELAY", Use: Optional, Summary: fmt.Sprintf("try again after this time: 0 to %d ms. Defaults to a second, doubled with each failure up to ten minutes; for SNOOZE to 0", maxQueueTime)},
+			{Name: "delay", Type: "integer", Unit: "ms", Token: "DELAY", Use: Optional, Summary: fmt.Sprintf("time until the next attempt: 0 to %d ms. Defaults to a second, doubled with each failure up to ten minutes; for SNOOZE to 0", maxQueueTime)},
 			{Name: "how", Type: "oneof", Use: Optional, Args: []Arg{
-				{Name: "dead", Type: "pure-token", Token: "DEAD", Summary: "don't try again: it is dead, see QUEUE.DEAD"},
-				{Name: "snooze", Type: "pure-token", Token: "SNOOZE", Summary: "this attempt doesn't count. Without DELAY the message is back at once, in front of all others"},
+				{Name: "dead", Type: "pure-token", Token: "DEAD", Summary: "don't retry: the message is dead, see QUEUE.DEAD"},
+				{Name: "snooze", Type: "pure-token", Token: "SNOOZE", Summary: "don't count a failure. Without DELAY the message is ready at once, in front of all others"},
 			}},
 			{Name: "reason", Type: "string", Token: "REASON", Use: Optional, Summary: fmt.Sprintf("shown to people, at most %d bytes", maxReason)},
 		},
-		Reply: "Integer: 1 when it was still held and is given back, or dead after its last attempt; 0 when it was not held any more.",
+		Reply: "Integer: 1 when the message was still held, and is returned, or dead after its last attempt; 0 when it was no longer held.",
 		Errors: queueErrors(docSyntax, docInteger, docReceipt, docDelay,
 			fmt.Sprintf("`ERR redoubt: REASON has … bytes; want at most %d`", maxReason)),
 		Examples: []Example{{"QUEUE.NACK mail YXNkZmdoamtsw7bDcJhwelcome:42 DELAY 60000 REASON \"no answer\"", "(integer) 1"}},
@@ -177,15 +177,15 @@ var queueCommands = []*Command{
 	}),
 	queueCommand(Command{
 		Name:       "QUEUE.EXTEND",
-		Summary:    "Makes the lease on a message that is still held last longer.",
+		Summary:    "Extends the lease on a message that is still held.",
 		Complexity: "O(log(N)) with N messages on lease",
 		Arity:      4,
 		Flags:      []string{"write", "denyoom", "noscript", "fast"},
 		Args: []Arg{
 			queueName, receiptArg,
-			{Name: "lease", Type: "integer", Unit: "ms", Summary: fmt.Sprintf("from now on: 1 to %d ms. A lease that lasts longer already stays as it is", maxQueueTime)},
+			{Name: "lease", Type: "integer", Unit: "ms", Summary: fmt.Sprintf("from now on: 1 to %d ms. It never shortens a lease", maxQueueTime)},
 		},
-		Reply:    "Integer: 1 when the message was held and now is for at least this time, 0 when it is not held any more.",
+		Reply:    "Integer: 1 when the message is held for at least this time, 0 when it is no longer held.",
 		Errors:   queueErrors(docInteger, docReceipt, docLease),
 		Examples: []Example{{"QUEUE.EXTEND mail YXNkZmdoamtsw7bDcJhwelcome:42 30000", "(integer) 1"}},
 		Plan: func(env *Env, args [][]byte) Plan {
@@ -209,7 +209,7 @@ var queueCommands = []*Command{
 		Arity:      -3,
 		Flags:      []string{"write", "noscript"},
 		Args:       []Arg{queueName, messageIDs},
-		Reply:      "Array with what each was: `pending`, and it is removed; `running`, and it is removed, though whoever has it goes on until it extends or settles it, which is refused; `dead`, and it stays: see QUEUE.DELETE; `absent`.",
+		Reply:      "Array with the state that each message had: `pending`, and it is removed; `running`, and it is removed, though its consumer goes on until its next extend or settle, which is refused; `dead`, and it stays: see QUEUE.DELETE; `absent`.",
 		Errors:     queueErrors(docMessage, docMany, docOneStep, docManyRunning),
 		Notes:      []string{noteSteps},
 		Examples:   []Example{{"QUEUE.CANCEL orders cancel:7 cancel:8", "1) \"pending\"\n2) \"absent\""}},
@@ -228,7 +228,7 @@ var queueCommands = []*Command{
 	}),
 }
 
-// planQueue is the plan of a command that one script on a queue runs.
+// planQueue plans a command that runs one script on a queue.
 func (env *Env) planQueue(name []byte, cmd func(wire.Keys) redoubt.Cmd, translate Translate) Plan {
 	keys, err := wire.KeysOf(env.Client, string(name))
 	if err != nil {
@@ -238,16 +238,15 @@ func (env *Env) planQueue(name []byte, cmd func(wire.Keys) redoubt.Cmd, translat
 	return Plan{Cmd: &c, Translate: translate}
 }
 
-// A stepwise is a command that may be too much for one script.
+// A stepwise is a command that may be too large for one script.
 type stepwise[T any] struct {
-	one   func(wire.Keys) redoubt.Cmd // does it, or refuses
+	one   func(wire.Keys) redoubt.Cmd // one script, which may refuse
 	read  func(redoubt.Reply) (T, error)
 	all   func(ctx context.Context, keys wire.Keys) (T, error)
 	reply func(dst []byte, p resp.Protocol, v T) []byte
 }
 
-// planSteps is the plan of a command on a queue that takes several steps, or inside a transaction
-// one.
+// planSteps plans a command on a queue that takes several steps, or one step inside a transaction.
 func planSteps[T any](env *Env, name []byte, s stepwise[T]) Plan {
 	keys, err := wire.KeysOf(env.Client, string(name))
 	if err != nil {
@@ -277,7 +276,7 @@ func planSteps[T any](env *Env, name []byte, s stepwise[T]) Plan {
 	}
 }
 
-// planIDs is the plan of a command on messages.
+// planIDs plans a command on messages.
 func planIDs[T any](env *Env, args [][]byte, one func(wire.Keys, ...string) redoubt.Cmd, read func(redoubt.Reply) (T, error),
 	all func(context.Context, *redoubt.Client, wire.Keys, ...string) (T, error), reply func(dst []byte, p resp.Protocol, v T) []byte,
 ) Plan {
@@ -305,7 +304,7 @@ func countOf[T comparable](list []T, want T) (n int64) {
 	return n
 }
 
-// texts copies words of which there may be MaxSettle.
+// texts copies words, at most MaxSettle.
 func texts(what string, words [][]byte) ([]string, string) {
 	if len(words) > wire.MaxSettle {
 		return nil, fmt.Sprintf("ERR redoubt: %d %s in one call; want at most %d", len(words), what, wire.MaxSettle)
@@ -357,7 +356,7 @@ func planPut(env *Env, args [][]byte) Plan {
 	}}
 }
 
-// readPut reads the options of QUEUE.PUT.
+// readPut parses the options of QUEUE.PUT.
 func readPut(m *wire.Message, args [][]byte) (fault string) {
 	given := map[string]bool{}
 	for len(args) > 0 && fault == "" {
@@ -413,7 +412,7 @@ func attempts(b []byte) (int, string) {
 	return int(n), ""
 }
 
-// planSettled is the plan of a command that settles n receipts.
+// planSettled plans a command that settles n receipts.
 func planSettled(env *Env, name []byte, n int, p wire.Pump) Plan {
 	p.Consumer, p.Take, p.Lease = noConsumer, wire.NewTake(), time.Second
 	return env.planQueue(name, func(keys wire.Keys) redoubt.Cmd { return wire.PumpCmd(keys, p) },
@@ -462,7 +461,7 @@ func planNack(env *Env, args [][]byte) Plan {
 	return planSettled(env, args[1], 1, wire.Pump{Nacks: []wire.Nack{f}})
 }
 
-// appendFlags appends how many are true.
+// appendFlags appends the number of true flags.
 func appendFlags(dst []byte, _ resp.Protocol, r redoubt.Reply) []byte {
 	flags, err := wire.ReadFlags(r)
 	if err != nil {

@@ -16,15 +16,15 @@ import (
 	"github.com/redoubt-go/redoubt/queue"
 )
 
-// What people look at and set, and what they do about messages that failed.
+// Commands for administration: look into queues, set limits, handle failed messages.
 
-// maxFrom is how far into a list one may look.
+// maxFrom bounds FROM.
 const maxFrom = int64(1_000_000_000_000)
 
 var (
-	messageReply = "maps of `id`; `state`; `when_ms`, since when it is ready, when it is due, when its lease ends, or when it died, in ms since 1970, 0 when there is no such time; `failures`, of `attempts`, where -1 has no end; `reason`, of the last failure; `lane`; `group`; `headers`, a map; `payload`; `unreadable`, 0, or 1 for what something else wrote and is no message: its payload is all that was written"
-	countArg     = Arg{Name: "count", Type: "integer", Summary: fmt.Sprintf("at most so many, 1 to %d, and no more than have 2 MiB together, or one", wire.MaxSettle)}
-	fromArg      = Arg{Name: "from", Type: "integer", Token: "FROM", Use: Optional, Summary: "leave out so many in front. Defaults to 0"}
+	messageReply = "map of `id`; `state`; `when_ms`, when it became ready, is due, loses its lease, or died, in ms since 1970, 0 without such a time; `failures`; `attempts`, -1 for no limit; `reason` of the last failure; `lane`; `group`; `headers`, a map; `payload`; `unreadable`, 1 if another program wrote it and it is no message, and the payload is all that was written, else 0"
+	countArg     = Arg{Name: "count", Type: "integer", Summary: fmt.Sprintf("how many at most, 1 to %d; several have at most 2 MiB together", wire.MaxSettle)}
+	fromArg      = Arg{Name: "from", Type: "integer", Token: "FROM", Use: Optional, Summary: "skip so many in front. Defaults to 0"}
 
 	docCount = fmt.Sprintf("`ERR redoubt: count is …; want 1 to %d`", wire.MaxSettle)
 	docFrom  = fmt.Sprintf("`ERR redoubt: FROM is …; want 0 to %d`", maxFrom)
@@ -38,7 +38,7 @@ var (
 
 var listStates = []queue.State{queue.StateReady, queue.StateDue, queue.StateRunning, queue.StateDead}
 
-// queueSwitch is a command on a queue that says OK.
+// queueSwitch returns a command on a queue that replies OK.
 func queueSwitch(name, summary string, cmd func(wire.Keys) redoubt.Cmd) *Command {
 	return queueCommand(Command{
 		Name: name, Summary: summary, Complexity: "O(1)", Arity: 2, Flags: []string{"write", "denyoom", "noscript", "fast"},
@@ -50,12 +50,12 @@ func queueSwitch(name, summary string, cmd func(wire.Keys) redoubt.Cmd) *Command
 var queueAdminCommands = []*Command{
 	queueCommand(Command{
 		Name:       "QUEUE.DEAD",
-		Summary:    "Lists messages that have failed for good, the first to die first.",
+		Summary:    "Lists dead messages, in the order in which they died.",
 		Complexity: "O(log(N)+M) with N dead messages and M listed",
 		Arity:      -3,
 		Flags:      []string{"readonly", "noscript"},
 		Args:       []Arg{queueName, countArg, fromArg},
-		Reply:      "Array of two: how many there are in all; an array of " + messageReply + ".",
+		Reply:      "Array of two: how many messages have this state; an array of messages, each a " + messageReply + ".",
 		Errors:     queueErrors(docSyntax, docInteger, docCount, docFrom),
 		Examples:   []Example{{"QUEUE.DEAD mail 10", "1) (integer) 1\n2) 1)  1) \"id\"\n       2) \"welcome:42\"\n       3) \"state\"\n       4) \"dead\"\n       …"}},
 		Plan: func(env *Env, args [][]byte) Plan {
@@ -64,20 +64,20 @@ var queueAdminCommands = []*Command{
 	}),
 	queueCommand(Command{
 		Name:       "QUEUE.MESSAGES",
-		Summary:    "Lists messages in one state, in their order, and changes nothing.",
+		Summary:    "Lists messages in one state, in order.",
 		Complexity: "O(log(N)+M) with N messages in this state and M listed",
 		Arity:      -4,
 		Flags:      []string{"readonly", "noscript"},
 		Args: []Arg{queueName, {Name: "state", Type: "oneof", Args: []Arg{
-			{Name: "ready", Type: "pure-token", Token: "READY", Summary: "those that can be taken, the next first"},
-			{Name: "due", Type: "pure-token", Token: "DUE", Summary: "those that are due later, the first first"},
-			{Name: "running", Type: "pure-token", Token: "RUNNING", Summary: "those that a consumer has, that with the first end of its lease first"},
+			{Name: "ready", Type: "pure-token", Token: "READY", Summary: "messages that can be taken, the next first"},
+			{Name: "due", Type: "pure-token", Token: "DUE", Summary: "messages that are due later, the earliest first"},
+			{Name: "running", Type: "pure-token", Token: "RUNNING", Summary: "messages on lease, the lease that ends first first"},
 			{Name: "dead", Type: "pure-token", Token: "DEAD", Summary: "as QUEUE.DEAD"},
 		}}, countArg, fromArg},
-		Reply:    "Array of two: how many there are in all; an array of " + messageReply + ".",
+		Reply:    "Array of two: how many messages have this state; an array of messages, each a " + messageReply + ".",
 		Errors:   queueErrors(docSyntax, docInteger, docCount, docFrom),
 		Examples: []Example{{"QUEUE.MESSAGES mail DUE 10", "1) (integer) 0\n2) (empty array)"}},
-		Notes:    []string{"Messages that wait for another of their group are in no list: QUEUE.STATS counts them."},
+		Notes:    []string{"No list has messages that wait for another of their group: QUEUE.STATS counts them."},
 		Plan: func(env *Env, args [][]byte) Plan {
 			for _, state := range listStates {
 				if bytes.EqualFold(args[2], []byte(state)) {
@@ -89,12 +89,12 @@ var queueAdminCommands = []*Command{
 	}),
 	queueCommand(Command{
 		Name:       "QUEUE.FIND",
-		Summary:    "Looks at one message, wherever it is.",
+		Summary:    "Reads one message in any state.",
 		Complexity: "O(1); O(N) with N messages on lease for one that is running, in steps where there are more than 4000",
 		Arity:      3,
 		Flags:      []string{"readonly", "noscript"},
 		Args:       []Arg{queueName, {Name: "id", Type: "string", Summary: "of the message"}},
-		Reply:      "Map, one of the " + messageReply + ". The state is `ready`, `due`, `running`, `waiting` for others of its group, or `dead`. One that is done and has left a result has the state `done` and that for its payload. Null when there is no such message.",
+		Reply:      "A " + messageReply + ". The state is `ready`, `due`, `running`, `waiting` for others of its group, or `dead`. A done message whose result is kept has the state `done` and the result as its payload. Null when the queue does not have the message.",
 		Errors:     queueErrors(docMessage, docFindRunning),
 		Notes:      []string{"Inside MULTI there is one step, or an error when more than 4000 messages are running."},
 		Examples:   []Example{{"QUEUE.FIND mail welcome:43", "(nil)"}},
@@ -123,12 +123,12 @@ var queueAdminCommands = []*Command{
 	}),
 	queueCommand(Command{
 		Name:       "QUEUE.REQUEUE",
-		Summary:    "Gives dead messages all their attempts again.",
+		Summary:    "Resets the attempts of dead messages and makes them ready.",
 		Complexity: "O(log(N)) with N messages, for each id",
 		Arity:      -3,
 		Flags:      []string{"write", "denyoom", "noscript"},
 		Args:       []Arg{queueName, messageIDs},
-		Reply:      "Integer: how many were dead, and are ready now, or wait for the turn of their group.",
+		Reply:      "Integer: how many were dead, and are now ready or wait for others of their group.",
 		Errors:     queueErrors(docMessage, docMany, docOneStep),
 		Notes:      []string{noteSteps},
 		Examples:   []Example{{"QUEUE.REQUEUE mail welcome:42", "(integer) 1"}},
@@ -145,7 +145,7 @@ var queueAdminCommands = []*Command{
 		Arity:      -3,
 		Flags:      []string{"write", "noscript"},
 		Args:       []Arg{queueName, messageIDs},
-		Reply:      "Integer: how many were dead, and are removed. Others stay: see QUEUE.CANCEL.",
+		Reply:      "Integer: how many were dead, and are removed. Other messages stay: see QUEUE.CANCEL.",
 		Errors:     queueErrors(docMessage, docMany, docOneStep),
 		Notes:      []string{noteSteps},
 		Examples:   []Example{{"QUEUE.DELETE mail welcome:42", "(integer) 0"}},
@@ -157,12 +157,12 @@ var queueAdminCommands = []*Command{
 	}),
 	queueCommand(Command{
 		Name:       "QUEUE.STATS",
-		Summary:    "Counts what is in a queue.",
+		Summary:    "Counts the messages of a queue by state, and reads its settings.",
 		Complexity: "O(log(N)) with N messages",
 		Arity:      2,
 		Flags:      []string{"readonly", "noscript"},
 		Args:       []Arg{queueName},
-		Reply:      "Map of integers: messages that are `ready`, `due` later, `running`, `waiting` for others of their group, and `dead`; of the ready ones those in each lane, `urgent`, `high`, `normal` and `low`; `oldest_ms`, for how long the oldest is ready; `next_ms` until the next is due, -1 without any; `paused`, 0 or 1; the limits, `concurrency`, `interval_us` from one take to the next, and `burst`, 0 without.",
+		Reply:      "Map of integers: messages that are `ready`, `due` later, `running`, `waiting` for others of their group, and `dead`; the ready ones by lane, `urgent`, `high`, `normal` and `low`; `oldest_ms`, the age of the oldest ready message; `next_ms` until the next is due, -1 without any; `paused`, 0 or 1; the limits `concurrency`, `interval_us` from one take to the next, and `burst`, 0 without.",
 		Errors:     queueErrors(),
 		Examples:   []Example{{"QUEUE.STATS mail", "1) \"ready\"\n2) (integer) 3\n3) \"due\"\n4) (integer) 1\n…"}},
 		Plan: func(env *Env, args [][]byte) Plan {
@@ -177,7 +177,7 @@ var queueAdminCommands = []*Command{
 	}),
 	{
 		Name:       "QUEUE.LS",
-		Summary:    "Lists the queues that have a message, in whatever state, a part in each call.",
+		Summary:    "Lists the queues that have messages in any state, one page in each call.",
 		Since:      "0.1.0",
 		Group:      "queue",
 		Complexity: lsComplexity,
@@ -196,23 +196,23 @@ var queueAdminCommands = []*Command{
 			})
 		},
 	},
-	queueSwitch("QUEUE.PAUSE", "Stops that messages are taken. What is taken goes on, and messages can be put.", wire.PauseCmd),
-	queueSwitch("QUEUE.RESUME", "Lets messages be taken again after QUEUE.PAUSE.", wire.ResumeCmd),
+	queueSwitch("QUEUE.PAUSE", "Stops consumers from taking messages. Running messages go on, and messages can be put.", wire.PauseCmd),
+	queueSwitch("QUEUE.RESUME", "Ends a pause.", wire.ResumeCmd),
 	queueCommand(Command{
 		Name:       "QUEUE.LIMIT",
-		Summary:    "Limits how many messages are at work at once, and how fast they are taken, by all consumers together.",
+		Summary:    "Limits how many messages run at once, and how fast all consumers together take them.",
 		Complexity: "O(1)",
 		Arity:      -3,
 		Flags:      []string{"write", "denyoom", "noscript", "fast"},
 		Args: []Arg{
 			queueName,
-			{Name: "none", Type: "pure-token", Token: "NONE", Use: Optional, Summary: "alone: no limits any more"},
-			{Name: "concurrency", Type: "integer", Token: "CONCURRENCY", Use: Optional, Summary: "at work at once, 1 to 1000000. Without it there is no such limit any more"},
+			{Name: "none", Type: "pure-token", Token: "NONE", Use: Optional, Summary: "alone: removes all limits"},
+			{Name: "concurrency", Type: "integer", Token: "CONCURRENCY", Use: Optional, Summary: "running at once, 1 to 1000000. Without it this limit is removed"},
 			{Name: "rate", Type: "block", Use: Optional, Args: []Arg{
-				{Name: "rate", Type: "integer", Token: "RATE", Summary: "taken in the time that follows, in the long run, 1 to 1000000. Without it there is no such limit any more"},
+				{Name: "rate", Type: "integer", Token: "RATE", Summary: "taken on average within the time that follows, 1 to 1000000. Without it this limit is removed"},
 				{Name: "period", Type: "integer", Unit: "ms", Summary: fmt.Sprintf("that time: 1 to %d ms", maxQueueTime)},
 			}},
-			{Name: "burst", Type: "integer", Token: "BURST", Use: Optional, Summary: "with RATE: taken at once after a rest, 1 to 1000000. Defaults to 1"},
+			{Name: "burst", Type: "integer", Token: "BURST", Use: Optional, Summary: "with RATE: taken at once after a pause, 1 to 1000000. Defaults to 1"},
 		},
 		Reply:    "OK.",
 		Errors:   queueErrors(docSyntax, docInteger, docConcurrency, docRate, docPeriod, docQueueBurst, docTooFast),

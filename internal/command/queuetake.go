@@ -20,7 +20,7 @@ type take struct {
 	pump   wire.Pump
 	block  time.Duration // 0: for ever
 	blocks bool
-	secret bool // the take was named here: nobody knows it before the reply
+	secret bool // the server named the take: no client knows it before the reply
 }
 
 func planTake(env *Env, args [][]byte) Plan {
@@ -67,10 +67,10 @@ func planTake(env *Env, args [][]byte) Plan {
 	return Plan{Instead: now, Wait: func(ctx context.Context) Outcome { return env.take(ctx, t) }}
 }
 
-// takeNow is a rewrite.
+// takeNow plans a take that does not wait, as one script.
 func (env *Env) takeNow(t take) Plan {
 	if t.secret {
-		t.pump.Consumer = noConsumer // a rewrite is sent once
+		t.pump.Consumer = noConsumer // the command is sent once
 	}
 	cmd := wire.PumpCmd(t.keys, t.pump)
 	p := Plan{Cmd: &cmd, Translate: func(dst []byte, _ resp.Protocol, r redoubt.Reply) []byte {
@@ -163,8 +163,8 @@ func (env *Env) await(ctx context.Context, t take) ([]wire.Taken, error) {
 			owes = true
 			return nil, err
 		}
-		// Also when it took some: others wait for what is due next, and for the end of
-		// its lease should it die.
+		// Also after a successful take: other clients wait for the next due message, and
+		// for the end of this lease.
 		e.expect(p.Next)
 		if len(p.Taken) > 0 {
 			return p.Taken, nil
@@ -172,8 +172,8 @@ func (env *Env) await(ctx context.Context, t take) ([]wire.Taken, error) {
 	}
 }
 
-// pump looks for messages, and to the end: what it takes for a client that leaves
-// meanwhile can be handed back.
+// pump takes messages. It does not stop when the client disconnects, so that the messages can be
+// handed back.
 func (env *Env) pump(ctx context.Context, t take) (wire.Pumped, error) {
 	if err := ctx.Err(); err != nil {
 		return wire.Pumped{}, err
@@ -192,12 +192,12 @@ func (env *Env) pump(ctx context.Context, t take) (wire.Pumped, error) {
 	return p, err
 }
 
-// takers are names of consumers, each for one pump at a time: the server keeps a key
-// for each, of the last that it took.
+// takers are names of consumers, each used by one pump at a time. The server keeps a key for each
+// name, with its last take.
 type takers struct {
 	mu    sync.Mutex
-	of    string // this process; guarded by mu, as are the others
-	names int    // how many there have been
+	of    string // names this process; mu guards this and the fields below
+	names int    // how many were made
 	free  []string
 }
 
@@ -216,8 +216,8 @@ func (ts *takers) borrow() string {
 	return ts.of + strconv.Itoa(ts.names)
 }
 
-// giveBack is not for a name whose pump may still be on its way: it would forget what
-// the next one took.
+// giveBack returns a name. Never return one whose pump may still arrive: it would replace the
+// record of the next take.
 func (ts *takers) giveBack(name string) {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()

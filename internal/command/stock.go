@@ -31,12 +31,12 @@ var (
 	docFull     = fmt.Sprintf("`ERR redoubt: there would be more than %d`", int64(stock.MaxUnits))
 )
 
-// stockErrors is what the commands of stocks share, after those of its own.
+// stockErrors appends the errors that all commands of stock share.
 func stockErrors(own ...string) []string {
-	return append(own, "`ERR redoubt: invalid name: …`", "`"+wrongType+"`: something else has written the item's key")
+	return append(own, "`ERR redoubt: invalid name: …`", "`"+wrongType+"`: another program wrote the item's key")
 }
 
-// stockCommand fills in what the commands of stocks share.
+// stockCommand fills in the fields that all commands of stock share.
 func stockCommand(c Command) *Command {
 	c.Since, c.Group = "0.1.0", "stock"
 	c.FirstKey, c.LastKey, c.KeyStep = 1, 1, 1
@@ -46,19 +46,19 @@ func stockCommand(c Command) *Command {
 var stockCommands = []*Command{
 	stockCommand(Command{
 		Name:       "STOCK.SET",
-		Summary:    "Sets how many units of an item there are in all.",
-		Complexity: "O(log(N)) with N reservations, and for at most 512 that ran out",
+		Summary:    "Sets the total of an item: available, reserved and sold units.",
+		Complexity: "O(log(N)) with N reservations, and for at most 512 that expired",
 		Arity:      3,
 		Flags:      []string{"write", "denyoom", "noscript"},
 		Args: []Arg{
 			stockName,
-			{Name: "n", Type: "integer", Summary: fmt.Sprintf("units on sale, reserved and sold: 0 to %d. Repeating the command puts nothing back on sale that is sold", int64(stock.MaxUnits))},
+			{Name: "n", Type: "integer", Summary: fmt.Sprintf("available, reserved and sold units: 0 to %d. Repeating the command does not put sold units back on sale", int64(stock.MaxUnits))},
 		},
 		Reply:    "Integer: how many units are available.",
-		Errors:   stockErrors(docInteger, fmt.Sprintf("`ERR redoubt: n is …; want 0 to %d`", int64(stock.MaxUnits)), docBelow, docTryAgain+": only when they would make the difference"),
+		Errors:   stockErrors(docInteger, fmt.Sprintf("`ERR redoubt: n is …; want 0 to %d`", int64(stock.MaxUnits)), docBelow, docTryAgain+": only when the result depends on them"),
 		Examples: []Example{{"STOCK.SET sku:42 100", "(integer) 100"}},
 		Notes: []string{
-			"An item is forgotten by deleting its keys: `UNLINK rd:{sku:42}:stock rd:{sku:42}:due rd:{sku:42}:over`.",
+			"Delete an item by its keys: `UNLINK rd:{sku:42}:stock rd:{sku:42}:due rd:{sku:42}:over`.",
 		},
 		Plan: func(env *Env, args [][]byte) Plan {
 			return planCount(env, args, "n", 0, wire.SetCmd)
@@ -66,64 +66,64 @@ var stockCommands = []*Command{
 	}),
 	stockCommand(Command{
 		Name:       "STOCK.ADD",
-		Summary:    "Adds units to an item, or takes away such as are available.",
-		Complexity: "O(log(N)) with N reservations, and for at most 512 that ran out",
+		Summary:    "Adds units to an item, or takes available units away.",
+		Complexity: "O(log(N)) with N reservations, and for at most 512 that expired",
 		Arity:      3,
 		Flags:      []string{"write", "denyoom", "noscript"},
 		Args: []Arg{
 			stockName,
-			{Name: "delta", Type: "integer", Summary: fmt.Sprintf("units to add; a negative one takes away. At most %d", int64(stock.MaxUnits))},
+			{Name: "delta", Type: "integer", Summary: fmt.Sprintf("units to add; a negative number takes units away. At most %d", int64(stock.MaxUnits))},
 		},
 		Reply: "Integer: how many units are available.",
 		Errors: stockErrors(docInteger, fmt.Sprintf("`ERR redoubt: delta is …; want %d to %d`", int64(-stock.MaxUnits), int64(stock.MaxUnits)),
-			docFull, docBelow, docTryAgain+": only when they would make the difference"),
+			docFull, docBelow, docTryAgain+": only when the result depends on them"),
 		Examples: []Example{{"STOCK.ADD sku:42 20", "(integer) 120"}},
-		Notes:    []string{"It is the one command of this family that is not safe to repeat after a lost reply: STOCK.INFO tells the total."},
+		Notes:    []string{"It is the only STOCK command that is not safe to repeat after a lost reply: compare the total of STOCK.INFO."},
 		Plan: func(env *Env, args [][]byte) Plan {
 			return planCount(env, args, "delta", -stock.MaxUnits, wire.AddCmd)
 		},
 	}),
 	stockCommand(Command{
 		Name:       "STOCK.RESERVE",
-		Summary:    "Reserves units of an item for a time, unless fewer are left.",
-		Complexity: "O(log(N)) with N reservations, and for at most n, and 512, that ran out",
+		Summary:    "Reserves units of an item for a time, if enough are available.",
+		Complexity: "O(log(N)) with N reservations, and for at most n, and 512, that expired",
 		Arity:      -4,
 		Flags:      []string{"write", "denyoom", "noscript"},
 		Args: []Arg{
 			stockName,
 			{Name: "n", Type: "integer", Summary: fmt.Sprintf("units to reserve: 1 to %d", int64(stock.MaxUnits))},
-			{Name: "ttl", Type: "integer", Unit: "ms", Summary: fmt.Sprintf("how long they are held: 1 to %d ms", maxStockTTL)},
-			{Name: "id", Type: "string", Token: "ID", Use: Optional, Summary: fmt.Sprintf("names this one reservation, like the number of the order: 1 to %d bytes. Repeating the command with the same ID gives the same answer and takes no more. Made by the server when absent", stock.MaxID)},
+			{Name: "ttl", Type: "integer", Unit: "ms", Summary: fmt.Sprintf("how long the units are held: 1 to %d ms", maxStockTTL)},
+			{Name: "id", Type: "string", Token: "ID", Use: Optional, Summary: fmt.Sprintf("names this reservation, for example the number of the order: 1 to %d bytes. Repeating the command with the same ID gives the same reply and takes no more units. The server makes one when absent", stock.MaxID)},
 		},
-		Reply: "Array of one: the id, which is what COMMIT and CANCEL take. Null when fewer units are left.",
+		Reply: "Array of one: the id, for COMMIT and CANCEL. Null when too few units are available.",
 		Errors: stockErrors(
 			docSyntax,
 			docInteger,
 			fmt.Sprintf("`ERR redoubt: n is …; want 1 to %d`", int64(stock.MaxUnits)),
 			fmt.Sprintf("`ERR redoubt: ttl_ms is …; want 1 to %d`", maxStockTTL),
 			docStockID,
-			"`ERR redoubt: this ID is over: …`: it was committed, was cancelled or ran out, in the last hour",
+			"`ERR redoubt: this ID is over: …`: it was committed, was cancelled or ran out within the last hour",
 			"`ERR redoubt: this ID has reserved …, not …`",
-			docTryAgain+": only for more than 512 units, when too few are available before they are back",
+			docTryAgain+": only for more than 512 units, while too few are available",
 		),
 		Examples: []Example{
 			{"STOCK.RESERVE sku:42 1 900000 ID order-7", "1) \"order-7\""},
 			{"STOCK.RESERVE sku:42 1000 900000", "(nil)"},
 		},
 		Notes: []string{
-			"Units that were reserved and not committed in time are available again, without anything that runs in the background: the next command that needs them puts them back.",
-			"Of a client that is found to have gone when it would get the reply, the units are given back if the server made the ID. A reply that is lost later leaves them until the ttl. A client that made the ID can ask again with it, or cancel.",
+			"Units of an expired reservation are available at once. Nothing runs in the background: the next command that needs the units puts them back.",
+			"If the client has disconnected before the reply and the server made the ID, the server gives the units back. If the reply is lost later, they are held until the ttl. A client that made the ID can repeat the command, or cancel.",
 		},
 		Plan: planReserve,
 	}),
 	stockCommand(Command{
 		Name:       "STOCK.COMMIT",
-		Summary:    "Sells what a reservation holds.",
+		Summary:    "Sells the units of a reservation.",
 		Complexity: "O(log(N)) with N reservations",
 		Arity:      3,
 		Flags:      []string{"write", "denyoom", "noscript", "fast"},
 		Args:       []Arg{stockName, stockID},
-		Reply:      "Integer: 1 when the units are sold. Otherwise nothing is: 0 when the reservation ran out, and its units are back on sale; -1 when it was cancelled; -2 when there is none, or it was over more than an hour ago. Repeating the command within an hour gives the same answer.",
+		Reply:      "Integer: 1 when the units are sold. Otherwise none is sold: 0 when the reservation has expired and its units are back on sale; -1 when it was cancelled; -2 when no reservation has this ID, or it was over more than an hour ago. Repeating the command within an hour gives the same reply.",
 		Errors:     stockErrors(docStockID),
 		Examples:   []Example{{"STOCK.COMMIT sku:42 order-7", "(integer) 1"}},
 		Plan: func(env *Env, args [][]byte) Plan {
@@ -132,12 +132,12 @@ var stockCommands = []*Command{
 	}),
 	stockCommand(Command{
 		Name:       "STOCK.CANCEL",
-		Summary:    "Puts what a reservation holds back on sale.",
+		Summary:    "Puts the units of a reservation back on sale.",
 		Complexity: "O(log(N)) with N reservations",
 		Arity:      3,
 		Flags:      []string{"write", "denyoom", "noscript", "fast"},
 		Args:       []Arg{stockName, stockID},
-		Reply:      "Integer: 1 when the units are back on sale; 0 when the reservation ran out, and they were back before; -1 when it was committed: the units are sold, and stay so; -2 when there is none, or it was over more than an hour ago: a STOCK.RESERVE with the same ID that is still under way takes nothing. Repeating the command within an hour gives the same answer.",
+		Reply:      "Integer: 1 when the units are back on sale; 0 when the reservation had expired before; -1 when it was committed, and the units stay sold; -2 when no reservation has this ID, or it was over more than an hour ago. A STOCK.RESERVE with the same ID that arrives later takes nothing. Repeating the command within an hour gives the same reply.",
 		Errors:     stockErrors(docStockID),
 		Examples:   []Example{{"STOCK.CANCEL sku:42 order-8", "(integer) 1"}},
 		Plan: func(env *Env, args [][]byte) Plan {
@@ -146,12 +146,12 @@ var stockCommands = []*Command{
 	}),
 	stockCommand(Command{
 		Name:       "STOCK.INFO",
-		Summary:    "Counts what there is of an item, after what ran out was put back.",
-		Complexity: "O(log(N)) with N reservations, and for at most 512 that ran out",
+		Summary:    "Reads the state of an item, after putting expired reservations back on sale.",
+		Complexity: "O(log(N)) with N reservations, and for at most 512 that expired",
 		Arity:      2,
 		Flags:      []string{"write", "noscript"},
 		Args:       []Arg{stockName},
-		Reply:      "Map of integers: `total` units, of which `available`, `reserved` and `sold`; `reservations`, how many hold units; `expired`, how many ran out whose units still count as reserved, 0 unless more than 512 have, and then repeating the command puts them back; `next_ms` until a reservation runs out, -1 without any.",
+		Reply:      "Map of integers: units `total`, `available`, `reserved` and `sold`; `reservations` that hold units; `expired` reservations whose units still count as reserved, 0 unless more than 512 have expired: repeating the command puts them back; `next_ms` until the next reservation expires, -1 without any.",
 		Errors:     stockErrors(),
 		Examples: []Example{{"STOCK.INFO sku:42", "1) \"total\"\n2) (integer) 120\n3) \"available\"\n4) (integer) 117\n5) \"reserved\"\n6) (integer) 1\n7) \"sold\"\n8) (integer) 2\n" +
 			"9) \"reservations\"\n10) (integer) 1\n11) \"expired\"\n12) (integer) 0\n13) \"next_ms\"\n14) (integer) 893210"}},
@@ -166,7 +166,7 @@ var stockCommands = []*Command{
 	}),
 	{
 		Name:       "STOCK.LS",
-		Summary:    "Lists the items, a part in each call.",
+		Summary:    "Lists the items, one page in each call.",
 		Since:      "0.1.0",
 		Group:      "stock",
 		Complexity: lsComplexity,
@@ -227,7 +227,7 @@ func planReserve(env *Env, args [][]byte) Plan {
 	if fault != "" {
 		return Plan{Err: fault}
 	}
-	id, secret := wire.NewID(), true // nobody knows it before the reply
+	id, secret := wire.NewID(), true // no client knows it before the reply
 	switch {
 	case len(args) == 6 && bytes.EqualFold(args[4], []byte("ID")):
 		id, secret = string(args[5]), false
@@ -254,7 +254,7 @@ func planReserve(env *Env, args [][]byte) Plan {
 			if a, err := wire.ReadAttempt(r); err == nil && a.Status == wire.Reserved {
 				ctx, cancel := context.WithTimeout(redoubt.Patient(ctx), undoTimeout)
 				defer cancel()
-				_ = env.Client.Do(ctx, wire.CancelCmd(keys, id)) // or else they come back by the ttl
+				_ = env.Client.Do(ctx, wire.CancelCmd(keys, id)) // if that fails they come back with the ttl
 			}
 		}
 	}

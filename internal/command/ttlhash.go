@@ -19,7 +19,7 @@ const maxHashTTL = int64(ttlhash.MaxTTL / time.Millisecond)
 var (
 	hashName  = Arg{Name: "name", Type: "key", Summary: fmt.Sprintf("the hash: 1 to %d bytes, not beginning with `}`", redoubt.MaxName)}
 	hashField = Arg{Name: "field", Type: "string", Summary: fmt.Sprintf("at most %d bytes", ttlhash.MaxField)}
-	hashTTL   = Arg{Name: "ttl", Type: "integer", Unit: "ms", Summary: fmt.Sprintf("for how long, from now on, by the server's clock: 1 to %d ms; -1: for ever", maxHashTTL)}
+	hashTTL   = Arg{Name: "ttl", Type: "integer", Unit: "ms", Summary: fmt.Sprintf("time until it expires, by the server's clock: 1 to %d ms; -1: for ever", maxHashTTL)}
 
 	docHashTTL    = fmt.Sprintf("`ERR redoubt: ttl_ms is …; want 1 to %d, or -1`", maxHashTTL)
 	docHashBytes  = "`ERR redoubt: these fields have more than 2 MiB together: ask for fewer`"
@@ -29,12 +29,12 @@ var (
 	docHashFields = fmt.Sprintf("`ERR redoubt: … fields; want at most %d`", ttlhash.MaxTogether)
 )
 
-// hashErrors is what the commands of hashes share, after those of its own.
+// hashErrors appends the errors that all commands of hashes share.
 func hashErrors(own ...string) []string {
-	return append(own, "`ERR redoubt: invalid name: …`", "`"+wrongType+"`: something else has written the hash's key")
+	return append(own, "`ERR redoubt: invalid name: …`", "`"+wrongType+"`: another program wrote the hash's key")
 }
 
-// hashCommand fills in what the commands of hashes share.
+// hashCommand fills in the fields that all commands of hashes share.
 func hashCommand(c Command) *Command {
 	c.Since, c.Group = "0.1.0", "ttlhash"
 	c.FirstKey, c.LastKey, c.KeyStep = 1, 1, 1
@@ -45,21 +45,21 @@ var hashCommands = []*Command{
 	hashCommand(Command{
 		Name:       "TTLHASH.SET",
 		Summary:    "Sets a field of a hash for a time.",
-		Complexity: "O(log(N)) with N fields, and for at most 32 that are over",
+		Complexity: "O(log(N)) with N fields, and for at most 32 that have expired",
 		Arity:      -5,
 		Flags:      []string{"write", "denyoom", "noscript"},
 		Args: []Arg{
 			hashName, hashField, {Name: "value", Type: "string", Summary: fmt.Sprintf("any bytes, at most %d", ttlhash.MaxValue)}, hashTTL,
 			{Name: "condition", Type: "oneof", Use: Optional, Summary: "set it", Args: []Arg{
-				{Name: "nx", Type: "pure-token", Token: "NX", Summary: "only if the field is not there"},
-				{Name: "xx", Type: "pure-token", Token: "XX", Summary: "only if the field is there"},
+				{Name: "nx", Type: "pure-token", Token: "NX", Summary: "only if the hash does not have the field"},
+				{Name: "xx", Type: "pure-token", Token: "XX", Summary: "only if the hash has the field"},
 			}},
 		},
-		Reply:    "Integer: 1 when it is set, 0 when the condition was not so.",
+		Reply:    "Integer: 1 when the field is set, 0 when the condition was not met.",
 		Errors:   hashErrors(docSyntax, docInteger, docHashTTL, docHashField, docHashValue),
 		Examples: []Example{{"TTLHASH.SET sessions ann token-1 1800000", "(integer) 1"}, {"TTLHASH.SET sessions ann token-2 1800000 NX", "(integer) 0"}},
 		Notes: []string{
-			"It works on any server: one that expires fields by itself does so, and elsewhere the field has its deadline with it. What is over is deleted by later writes, and the keys expire with the last deadline.",
+			"It works on any server. A server that can expire fields does so; on others the value carries its deadline, later writes delete expired fields, and the keys expire with the last deadline.",
 		},
 		Plan: planHashSet,
 	}),
@@ -70,7 +70,7 @@ var hashCommands = []*Command{
 		Arity:      3,
 		Flags:      []string{"readonly", "noscript", "fast"},
 		Args:       []Arg{hashName, hashField},
-		Reply:      "Bulk string: the value. Null when the field is not there, or over.",
+		Reply:      "Bulk string: the value. Null when the hash does not have the field, or it has expired.",
 		Errors:     hashErrors(docHashField),
 		Examples:   []Example{{"TTLHASH.GET sessions ann", "\"token-1\""}},
 		Plan: func(env *Env, args [][]byte) Plan {
@@ -82,11 +82,11 @@ var hashCommands = []*Command{
 	hashCommand(Command{
 		Name:       "TTLHASH.MGET",
 		Summary:    "Reads fields of a hash.",
-		Complexity: "O(N) with N fields that are read",
+		Complexity: "O(N) with N fields to read",
 		Arity:      -3,
 		Flags:      []string{"readonly", "noscript", "fast"},
 		Args:       []Arg{hashName, {Name: "field", Type: "string", Use: Multiple, Summary: hashField.Summary}},
-		Reply:      "Array, of each field: its value, or null.",
+		Reply:      "Array: for each field its value, or null.",
 		Errors:     hashErrors(docHashField, docHashFields, docHashBytes),
 		Examples:   []Example{{"TTLHASH.MGET sessions ann bob", "1) \"token-1\"\n2) (nil)"}},
 		Plan: func(env *Env, args [][]byte) Plan {
@@ -101,12 +101,12 @@ var hashCommands = []*Command{
 	}),
 	hashCommand(Command{
 		Name:       "TTLHASH.TTL",
-		Summary:    "Says for how long fields of a hash are still there.",
-		Complexity: "O(N) with N fields that are asked for",
+		Summary:    "Reads the remaining time of fields of a hash.",
+		Complexity: "O(N) with N fields to read",
 		Arity:      -3,
 		Flags:      []string{"readonly", "noscript", "fast"},
 		Args:       []Arg{hashName, {Name: "field", Type: "string", Use: Multiple, Summary: hashField.Summary}},
-		Reply:      "Array of integers, of each field: milliseconds, -1 for ever, -2 when it is not there, as HPTTL has them.",
+		Reply:      "Array of integers, as HPTTL returns: for each field the milliseconds, -1 for ever, -2 when the hash does not have it.",
 		Errors:     hashErrors(docHashField, docHashFields, docHashBytes),
 		Examples:   []Example{{"TTLHASH.TTL sessions ann bob", "1) (integer) 1799991\n2) (integer) -2"}},
 		Plan: func(env *Env, args [][]byte) Plan {
@@ -115,20 +115,20 @@ var hashCommands = []*Command{
 	}),
 	hashCommand(Command{
 		Name:       "TTLHASH.EXPIRE",
-		Summary:    "Gives a field of a hash another deadline.",
-		Complexity: "O(log(N)) with N fields, and for at most 32 that are over",
+		Summary:    "Changes the deadline of a field of a hash.",
+		Complexity: "O(log(N)) with N fields, and for at most 32 that have expired",
 		Arity:      -4,
 		Flags:      []string{"write", "denyoom", "noscript"},
 		Args: []Arg{
 			hashName, hashField, hashTTL,
-			{Name: "condition", Type: "oneof", Use: Optional, Summary: "as of HPEXPIRE", Args: []Arg{
-				{Name: "nx", Type: "pure-token", Token: "NX", Summary: "only if it has none"},
-				{Name: "xx", Type: "pure-token", Token: "XX", Summary: "only if it has one"},
-				{Name: "gt", Type: "pure-token", Token: "GT", Summary: "only if that is later; none is later than any"},
-				{Name: "lt", Type: "pure-token", Token: "LT", Summary: "only if that is sooner"},
+			{Name: "condition", Type: "oneof", Use: Optional, Summary: "as in HPEXPIRE", Args: []Arg{
+				{Name: "nx", Type: "pure-token", Token: "NX", Summary: "only if it has no deadline"},
+				{Name: "xx", Type: "pure-token", Token: "XX", Summary: "only if it has a deadline"},
+				{Name: "gt", Type: "pure-token", Token: "GT", Summary: "only if the new deadline is later; no deadline is later than any"},
+				{Name: "lt", Type: "pure-token", Token: "LT", Summary: "only if the new deadline is sooner"},
 			}},
 		},
-		Reply:    "Integer: 1 when it has the deadline, 0 when the condition was not so, -2 when the field is not there.",
+		Reply:    "Integer: 1 when the field has the new deadline, 0 when the condition was not met, -2 when the hash does not have the field.",
 		Errors:   hashErrors(docSyntax, docInteger, docHashTTL, docHashField),
 		Examples: []Example{{"TTLHASH.EXPIRE sessions ann 3600000 GT", "(integer) 1"}},
 		Plan:     planHashExpire,
@@ -136,14 +136,14 @@ var hashCommands = []*Command{
 	hashCommand(Command{
 		Name:       "TTLHASH.DEL",
 		Summary:    "Deletes fields of a hash.",
-		Complexity: "O(N) with N fields to delete, and for at most 32 that are over",
+		Complexity: "O(N) with N fields to delete, and for at most 32 that have expired",
 		Arity:      -3,
 		Flags:      []string{"write", "noscript"},
 		Args:       []Arg{hashName, {Name: "field", Type: "string", Use: Multiple, Summary: hashField.Summary}},
-		Reply:      "Integer: how many were there.",
+		Reply:      "Integer: how many the hash had.",
 		Errors:     hashErrors(docHashField, docHashFields, docHashMany),
 		Examples:   []Example{{"TTLHASH.DEL sessions ann", "(integer) 1"}},
-		Notes:      []string{"The whole hash is deleted with its keys: `UNLINK rd:{sessions}:ttlhash rd:{sessions}:ttlindex rd:{sessions}:ttlevents`."},
+		Notes:      []string{"Delete the whole hash by its keys: `UNLINK rd:{sessions}:ttlhash rd:{sessions}:ttlindex rd:{sessions}:ttlevents`."},
 		Plan: func(env *Env, args [][]byte) Plan {
 			fields, fault := hashFields(args[2:])
 			if fault != "" {
@@ -159,12 +159,12 @@ var hashCommands = []*Command{
 	}),
 	hashCommand(Command{
 		Name:       "TTLHASH.LEN",
-		Summary:    "Counts the fields of a hash, after up to 512 that are over were deleted.",
-		Complexity: "O(1), and for at most 512 that are over",
+		Summary:    "Counts the fields of a hash, after deleting up to 512 expired ones.",
+		Complexity: "O(1), and for at most 512 that have expired",
 		Arity:      2,
 		Flags:      []string{"write", "noscript"},
 		Args:       []Arg{hashName},
-		Reply:      "Integer. What is over for less than a 64th of its TTL, or 128 ms, may be counted.",
+		Reply:      "Integer. It may count fields that expired less than a 64th of their TTL, or 128 ms, ago.",
 		Errors:     hashErrors(),
 		Examples:   []Example{{"TTLHASH.LEN sessions", "(integer) 1"}},
 		Plan: func(env *Env, args [][]byte) Plan {
@@ -173,8 +173,8 @@ var hashCommands = []*Command{
 	}),
 	hashCommand(Command{
 		Name:       "TTLHASH.SWEEP",
-		Summary:    "Deletes up to 512 fields of a hash that are over, for hashes that nobody writes to.",
-		Complexity: "O(N) with N fields that are over, at most 512",
+		Summary:    "Deletes up to 512 expired fields of a hash. Writes do so too; use it for hashes without writes.",
+		Complexity: "O(N) with N expired fields, at most 512",
 		Arity:      2,
 		Flags:      []string{"write", "noscript"},
 		Args:       []Arg{hashName},
@@ -187,15 +187,15 @@ var hashCommands = []*Command{
 	}),
 	hashCommand(Command{
 		Name:       "TTLHASH.SCAN",
-		Summary:    "Goes over the fields of a hash, a page at a time, as HSCAN does.",
+		Summary:    "Iterates over the fields of a hash, a page at a time, as HSCAN does.",
 		Complexity: "O(1) for each page",
 		Arity:      -3,
 		Flags:      []string{"readonly", "noscript"},
 		Args: []Arg{
 			hashName,
-			{Name: "cursor", Type: "integer", Summary: "0 at first, then what came with the page before"},
-			{Name: "pattern", Type: "string", Token: "MATCH", Use: Optional, Summary: "of the fields, as of KEYS"},
-			{Name: "count", Type: "integer", Token: "COUNT", Use: Optional, Summary: "about how many to look at: 1 to 5000. Defaults to 10"},
+			{Name: "cursor", Type: "integer", Summary: "0 at first, then the cursor of the page before"},
+			{Name: "pattern", Type: "string", Token: "MATCH", Use: Optional, Summary: "pattern of the fields, as in KEYS"},
+			{Name: "count", Type: "integer", Token: "COUNT", Use: Optional, Summary: "about how many fields to read: 1 to 5000. Defaults to 10"},
 		},
 		Reply:    "Array: the cursor of the next page, 0 after the last; an array of fields and values in turn.",
 		Errors:   hashErrors(docSyntax, docInteger, "`ERR invalid cursor`", "`ERR redoubt: COUNT is …; want 1 to 5000`"),
@@ -220,7 +220,7 @@ func planHash(env *Env, args [][]byte, cmd func(wire.Keys) redoubt.Cmd, read fun
 	}}
 }
 
-// hashFields reads fields. The error is the text of an error reply.
+// hashFields parses fields. fault is the text of an error reply.
 func hashFields(args [][]byte) (fields []string, fault string) {
 	if len(args) > ttlhash.MaxTogether {
 		return nil, fmt.Sprintf("ERR redoubt: %d fields; want at most %d", len(args), ttlhash.MaxTogether)
@@ -234,7 +234,7 @@ func hashFields(args [][]byte) (fields []string, fault string) {
 	return fields, ""
 }
 
-// hashDuration reads a TTL, where -1 is for ever.
+// hashDuration parses a TTL; -1 is for ever.
 func hashDuration(b []byte) (time.Duration, string) {
 	n, ok := integer(b)
 	switch {
@@ -401,7 +401,7 @@ func planHashScan(env *Env, args [][]byte) Plan {
 	})
 }
 
-// how says how to write to a hash.
+// hashMode returns the mode in which scripts write to a hash.
 func (env *Env) hashMode(keys wire.Keys) wire.Mode {
 	return wire.Mode{Native: env.hashes.KnownNative(keys)}
 }
