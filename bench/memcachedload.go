@@ -137,7 +137,7 @@ func (c config) memcachedLoad(ctx context.Context, t target, l load, verb string
 		if err != nil {
 			return result{}, err
 		}
-		bare, err := socket.Bare(conn)
+		bare, err := socket.Detach(conn)
 		if err != nil {
 			return result{}, err
 		}

@@ -1,8 +1,11 @@
 // Package acl decides what a user may do, by the rules of Redis' ACL.
 //
-// A [User] is made of rules as ACL SETUSER takes them, and says of a command what Redis
-// says: nothing, or an error. Selectors and first arguments, like +select|0, are not
-// supported.
+//	user, err := acl.New("app", "on >secret ~orders:* +@read")
+//	…
+//	refusal := user.Refuses(command, args, keys)
+//
+// A [User] has rules as for ACL SETUSER. Refusals are Redis' own errors. Selectors and first
+// arguments, like +select|0, are not supported.
 package acl
 
 import (
@@ -15,8 +18,8 @@ import (
 	"github.com/redoubt-go/redoubt/internal/rediscmd"
 )
 
-// A User has a name, passwords and rights. It may be used by many goroutines at once, for it
-// never changes. Make one with [New] or [Almighty].
+// A User has a name, passwords and rights. It is immutable, so many goroutines may use it at once.
+// Make one with [New] or [Almighty].
 type User struct {
 	name      string
 	rules     string

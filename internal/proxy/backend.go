@@ -46,7 +46,7 @@ type Redis struct {
 	DialTimeout time.Duration
 }
 
-// DefaultDialTimeout bounds how long a [Redis] connects.
+// DefaultDialTimeout bounds how long a [Redis] takes to connect.
 const DefaultDialTimeout = 5 * time.Second
 
 var errMalformedURL = fmt.Errorf("proxy: %w", scheme.ErrMalformed)

@@ -12,7 +12,7 @@ import (
 )
 
 // A Counted is a [ReplyHandler] that counts the memory of a reply while it comes, so that a limit
-// can bound it. A ReplyHandler that is none has no such limit.
+// can bound it. A handler without Count has no such limit.
 type Counted interface {
 	ReplyHandler
 	// Count adds n bytes, or takes them away if n is negative. It reports false when there

@@ -14,10 +14,10 @@ type Listener interface {
 	// Push takes a message that is no reply: a published message, an
 	// invalidation, the confirmation of a subscription, a line of MONITOR.
 	// The bytes are valid only during the call. It belongs between the
-	// replies where it came. It reports what Reply reports.
+	// replies where it came. The result is as for Reply.
 	Push(raw []byte) (flush bool)
-	// Gone is called last, when the connection was lost. Everything in flight
-	// has been answered by then.
+	// Gone is called last, when the connection was lost. By then every command in
+	// flight has an answer.
 	Gone(err error)
 }
 
@@ -25,7 +25,7 @@ type Listener interface {
 // can bound it.
 type Accountant interface {
 	Listener
-	// Account opens a part of what is counted, for one buffer. hold sets the bytes of that
+	// Account opens a part of the account, for one buffer. hold sets the bytes of that
 	// part. It reports false, and sets nothing, when there is no room for them.
 	Account() (hold func(bytes int) bool)
 }
@@ -43,9 +43,9 @@ type Expect struct {
 	// Channels is how many channels such a command names. 0 means all, for a
 	// command that ends subscriptions.
 	Channels int
-	// Protocol, when not 0, is what the connection speaks after this reply.
+	// Protocol, when not 0, is the connection's protocol after this reply.
 	Protocol resp.Protocol
-	// Monitor: after this reply come lines of MONITOR.
+	// Monitor says that lines of MONITOR follow this reply.
 	Monitor bool
 }
 
@@ -68,8 +68,8 @@ type Dedicated struct {
 	shown     [families]atomic.Int64 // counts
 }
 
-// OpenDedicated opens a connection for listener and runs setup on it: a
-// setup command that fails fails the call. Close it after use.
+// OpenDedicated opens a connection for listener and runs the setup commands on it.
+// If one of them fails, so does OpenDedicated. Close the Dedicated after use.
 func OpenDedicated(ctx context.Context, o Options, listener Listener, setup ...[]string) (*Dedicated, error) {
 	if o.Protocol == 0 {
 		o.Protocol = resp.RESP2
@@ -117,9 +117,8 @@ func (d *Dedicated) Send(tag uint64, n int, commands []byte) error {
 	return d.conn.send(request{handler: d.listener, tag: tag, n: n}, commands)
 }
 
-// SendExpecting is Send for one command that sends back something special. A
-// command that is confirmed once for each channel gets an empty reply behind
-// the last confirmation.
+// SendExpecting is Send for one command with special replies. A command that is
+// confirmed once for each channel gets an empty reply behind the last confirmation.
 func (d *Dedicated) SendExpecting(tag uint64, e Expect, command []byte) error {
 	return d.conn.send(request{handler: d.listener, tag: tag, n: 1, expect: e}, command)
 }
@@ -134,7 +133,7 @@ func (d *Dedicated) SendSilently(e Expect, command []byte) error {
 	return d.conn.send(request{n: 1, expect: e}, command)
 }
 
-// Flush sends what was appended.
+// Flush sends the appended commands.
 func (d *Dedicated) Flush() { d.conn.flushPending() }
 
 // Close ends the connection, and with it everything it held on the server. It

@@ -13,10 +13,10 @@ import (
 // master (a replica, for one of [PoolServer].Replicas).
 type Failover interface {
 	Backend
-	// Until returns a context that ends when the connections which are opened from now on
-	// are to be given up. Its cause is why.
+	// Until returns a context for the connections opened from now on. When it ends, they must
+	// be closed. Its cause is the reason.
 	Until() context.Context
-	// Doubt is called when a server has answered as the master doesn't. It must not block.
+	// Doubt is called when a server has answered as no master does. It must not block.
 	Doubt()
 }
 

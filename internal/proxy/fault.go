@@ -7,8 +7,8 @@ import (
 	"github.com/redoubt-go/redoubt"
 )
 
-// A Fault is why a command has no reply of its server. It matches redoubt.ErrUnknownOutcome if the
-// command may have run all the same.
+// A Fault is why a command got no reply from its server. It matches redoubt.ErrUnknownOutcome if the
+// command may have run.
 type Fault struct {
 	text       string
 	mayHaveRun bool
@@ -41,9 +41,9 @@ func Unreachable(backend string, cause error) *Fault {
 	return &Fault{"back end " + backend + " is unreachable: " + cause.Error(), false}
 }
 
-// Disagreed is the fault of a command that has been sent on [MaxRedirects] times.
+// Disagreed is the fault of a command that was redirected [MaxRedirects] times.
 func Disagreed() *Fault {
-	return &Fault{"the nodes of the cluster don't agree on who has the slot: the command was not run", false}
+	return &Fault{"the nodes of the cluster don't agree on the owner of the slot: the command was not run", false}
 }
 
 // timedOut is the fault of a command that has no reply within the time-out.
@@ -51,11 +51,11 @@ func timedOut(backend string, timeout time.Duration) *Fault {
 	return &Fault{"no reply from back end " + backend + " within " + timeout.String() + ": the command may have run", true}
 }
 
-// A Failer is a [ReplyHandler] that tells faults from replies of the server. Other callers get the reply
-// that a fault makes.
+// A Failer is a [ReplyHandler] that tells faults from replies of the server. Other handlers get
+// [Fault.Reply].
 type Failer interface {
 	ReplyHandler
-	// Fail takes the place of Reply.
+	// Fail is called in place of Reply.
 	Fail(tag uint64, f *Fault) (flush bool)
 }
 

@@ -5,10 +5,9 @@ import (
 	"time"
 )
 
-// A gate holds back the commands of a server that is back until something else has happened: until
-// its subscribers have been told that they may have missed messages, for instance. It opens for both
-// shared connections at once, because a client that is told so sends commands at once, by either
-// version of RESP.
+// A gate holds back commands for a server that is back, until a function has run. Subscribers learn by it
+// that they may have missed messages. The gate opens for both shared connections together, because these
+// clients then send commands by either version of RESP.
 type gate struct {
 	mu     sync.Mutex
 	before func()                 // nil: nothing has to happen
@@ -21,8 +20,8 @@ type gate struct {
 // gets its RESP3 connection back.
 const gatePatience = time.Second
 
-// BeforeReturn sets what is called once before a server that has no shared connection now is sent
-// the next command; nil for nothing. f must not block.
+// BeforeReturn sets a function that runs once, before a server without a shared connection gets its next
+// command. nil means none. f must not block.
 func (n *Node) BeforeReturn(f func()) {
 	g := &n.gate
 	g.mu.Lock()
@@ -34,7 +33,7 @@ func (n *Node) BeforeReturn(f func()) {
 	}
 }
 
-// Returning reports whether the server is back, and no command may be sent to it yet.
+// Returning reports whether the server is back but may not get commands yet.
 func (n *Node) Returning() bool {
 	n.gate.mu.Lock()
 	defer n.gate.mu.Unlock()

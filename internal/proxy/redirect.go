@@ -29,10 +29,10 @@ import (
 // commands on a connection of their own.
 
 const (
-	// MaxRedirects is how many times a command is sent on.
+	// MaxRedirects bounds how often a command is redirected.
 	MaxRedirects = 16
-	// RedirectPause is how long it then waits, but for the first few times: the nodes have
-	// not agreed yet.
+	// RedirectPause is the pause before each further redirection, from the fifth on: the nodes
+	// don't agree yet.
 	RedirectPause = 20 * time.Millisecond
 
 	redirectsAtOnce = 4

@@ -34,28 +34,27 @@ type Options struct {
 	// Defaults to nil: all commands go through Backend.
 	Sessions func(client net.Conn) Session
 
-	// Pool, when set, takes the place of Backend: each command goes to the server of
-	// the pool that has its key. Extension commands need a pool with the tag {}.
-	// The server's Close closes it too.
+	// Pool, when set, replaces Backend: each command goes to the server of its key.
+	// Extension commands need a pool with the tag {}. Server.Close also closes the Pool.
 	Pool *proxy.Pool
-	// Strict closes clients in front of a pool as twemproxy 0.5 does: without a reply,
-	// for a command that it doesn't take, a wrong number of arguments, or an inline
+	// Strict closes a client in front of a pool where twemproxy 0.5 does, without a reply:
+	// for a command that twemproxy doesn't take, a wrong number of arguments, or an inline
 	// command.
 	Strict bool
 
-	// Password, when not empty, is what clients must give by AUTH or HELLO.
-	// Without one, and without Users, only loopback addresses and unix sockets can be
-	// listened on.
+	// Password, when not empty, is the password that clients must give by AUTH or
+	// HELLO. Without Password and Users, Listen accepts only loopback addresses and
+	// unix sockets.
 	Password string
 	// Username that goes with Password. Defaults to "default".
 	Username string
-	// Users are more users, and the rules of each in the terms of Redis' ACL SETUSER, like
-	// "on >secret ~orders:* +@read": a user follows them one after the other, and may do
-	// nothing else. Selectors, and first arguments like +select|0, are errors.
-	// Without Pool all have to have ~* &* +@all. Without Password there is no default
-	// user unless it is one of them.
+	// Users are more users, each with rules as for Redis' ACL SETUSER, like
+	// "on >secret ~orders:* +@read". The rules apply in order. Selectors, and first
+	// arguments like +select|0, are errors. Without Pool every user needs ~* &* +@all.
+	// Without Password there is no default user unless Users has it.
 	//
-	// A script may do what the servers let the server do: only its declared keys are looked at.
+	// Of a script, only the declared keys are checked. It may do all that the back end
+	// lets Redoubt do.
 	Users map[string]string
 	// TLS, when set, is spoken on every TCP listener.
 	TLS *tls.Config

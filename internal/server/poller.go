@@ -372,7 +372,7 @@ func (c *session) leave() {
 	c.left = true
 	var conn net.Conn
 	var err error
-	c.out.makeAble(func() { conn, err = c.conn.GiveBack() })
+	c.out.makeAble(func() { conn, err = c.conn.Attach() })
 	if err != nil {
 		c.kill(err)
 		return

@@ -20,8 +20,8 @@ import (
 // [Server.Shutdown] or [Server.Close].
 var ErrClosed = errors.New("server: closed")
 
-// ErrExposed is matched by the error of [Server.Listen] for an address that
-// others can reach while clients need no password.
+// ErrExposed is matched by the error of [Server.Listen] for an address that other
+// machines can reach while clients need no password.
 var ErrExposed = errors.New("server: an address beyond this machine needs a password")
 
 // A Server accepts clients and serves them. Its methods may be called by many

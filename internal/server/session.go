@@ -109,7 +109,7 @@ var errGone = errors.New("the client closed the connection")
 // goroutine of its own does.
 func (c *session) connect(conn net.Conn) {
 	if len(c.srv.pollers) > 0 {
-		if bare, err := socket.Bare(conn); err == nil {
+		if bare, err := socket.Detach(conn); err == nil {
 			c.conn, c.poller = bare, c.srv.pollers[c.id%uint64(len(c.srv.pollers))]
 			c.out.unable = true
 			return

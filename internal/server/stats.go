@@ -11,7 +11,7 @@ import (
 	"github.com/redoubt-go/redoubt/internal/resp"
 )
 
-// Kind is the way that a command took through the server.
+// Kind says how the server ran a command.
 type Kind uint8
 
 const (
@@ -42,8 +42,8 @@ func (k Kind) String() string {
 	return "unknown"
 }
 
-// traffic is what changes with every batch of commands. Each session has its
-// own, so that cores do not share it.
+// traffic has the counters that change with every batch of commands. Each session has
+// its own, so that cores don't share them.
 type traffic struct {
 	commands          [kinds]atomic.Uint64
 	fragments         atomic.Uint64
@@ -129,8 +129,8 @@ type Stats struct {
 	ClientEOFs     uint64 // clients that closed their connection, or sent QUIT
 	ClientErrors   uint64 // clients that ended in another way, while the server was not shut down
 	Fragments      uint64 // parts of commands that were for several servers of a pool
-	// Latency is that of the commands to a pool: from when they were read to when their
-	// replies could be written, in their order.
+	// Latency is that of the commands to a pool, from the read of a command to when its
+	// reply can be written in order.
 	Latency   latency.Histogram
 	Dedicated int // connections to the back end that belong to one client, open now
 	// Upstreams are the shared connections that have been used.

@@ -88,7 +88,7 @@ func (a *subscriptionGaps) forget(c *pooled) {
 }
 
 // awaitReturn probes a server until it answers or has no subscribers left. If the server has kept its
-// shared connections and lost only those of subscribers, awaitReturn closes these clients. In all other
+// shared connections and lost only its connections to subscribers, awaitReturn closes these clients. In all other
 // cases closeGap does.
 func (t *poolTarget) awaitReturn(n *proxy.Node) {
 	a := &t.gaps

@@ -6,8 +6,8 @@ import (
 	"os"
 )
 
-// Listen is net.Listen, except that a unix socket which a killed process has left is
-// not in the way. One that somebody listens on is.
+// Listen is net.Listen. But it replaces a unix socket that a killed process has left
+// behind. A socket with a listener is an error.
 func Listen(ctx context.Context, network, address string) (net.Listener, error) {
 	if network == "unix" {
 		if c, err := (&net.Dialer{}).DialContext(ctx, network, address); err == nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/redoubt-go/redoubt/internal/socket"
 )
 
-// polled returns what Bare makes of one end, in a Poll as number 7.
+// polled returns what Detach makes of one end, in a Poll as number 7.
 func polled(t *testing.T) (*socket.Conn, net.Conn, *socket.Poll) {
 	t.Helper()
 	p, err := socket.NewPoll()
@@ -19,7 +19,7 @@ func polled(t *testing.T) (*socket.Conn, net.Conn, *socket.Poll) {
 		t.Fatal(err)
 	}
 	near, far := pair(t)
-	bare, err := socket.Bare(near.Conn)
+	bare, err := socket.Detach(near.Conn)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,9 +105,9 @@ func TestPollTellsOfTheEnd(t *testing.T) {
 	}
 }
 
-func TestGiveBack(t *testing.T) {
+func TestAttach(t *testing.T) {
 	bare, far, p := polled(t)
-	if _, err := bare.GiveBack(); err != nil {
+	if _, err := bare.Attach(); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := far.Write([]byte("hello")); err != nil {

@@ -16,8 +16,8 @@ func (*bare) tryWrite([]byte) (int, error) { return 0, errors.ErrUnsupported }
 func (*bare) giveBack() (net.Conn, error)  { return nil, errors.ErrUnsupported }
 func (*bare) release()                     {}
 
-// Bare returns an error.
-func Bare(net.Conn) (*Conn, error) { return nil, errors.ErrUnsupported }
+// Detach returns an error.
+func Detach(net.Conn) (*Conn, error) { return nil, errors.ErrUnsupported }
 
 // An Event says that there is something to read on a connection.
 type Event struct {

@@ -73,14 +73,14 @@ func (s *Conn) use(c net.Conn) {
 	s.write.run = s.write.send
 }
 
-// ErrWouldBlock is returned by Read on what [Bare] made when nothing has come.
+// ErrWouldBlock is returned by Read on what [Detach] made when nothing has come.
 var ErrWouldBlock = errors.New("socket: nothing to read")
 
-// GiveBack undoes [Bare]: Go's poller waits for the socket again, and no [Poll] does.
+// Attach undoes [Detach]: Go's poller waits for the socket again, and no [Poll] does.
 // Nobody else may read or write meanwhile. It returns the new connection, which has the
 // options of a new one. After an error the connection is closed. The likeliest error is
 // too many open files.
-func (s *Conn) GiveBack() (net.Conn, error) {
+func (s *Conn) Attach() (net.Conn, error) {
 	c, err := s.bare.giveBack()
 	if err != nil {
 		return nil, err
@@ -90,7 +90,7 @@ func (s *Conn) GiveBack() (net.Conn, error) {
 	return c, nil
 }
 
-// Release closes what [Bare] made, once nobody reads or writes any more.
+// Release closes what [Detach] made, once nobody reads or writes any more.
 func (s *Conn) Release() {
 	if s.bare != nil {
 		s.bare.release()

@@ -12,8 +12,8 @@ type Turns[C any] struct {
 
 	events  []Event
 	pending []Event    // of events
-	again   []*seat[C] // who have sent more than a turn took
-	due     []*seat[C] // who had, before what is pending came
+	again   []*seat[C] // clients with more bytes than a turn took
+	due     []*seat[C] // again, as it was when the pending events came
 	had     int        // of due
 }
 
@@ -24,14 +24,14 @@ type seat[C any] struct {
 	again  bool // it is in again
 }
 
-// A Turn is that of a client. Last says that there is an end behind what has come, and
-// Again that nothing may have come since its last turn.
+// A Turn is the turn of a client. Last says that the end of its connection has come. Again says that
+// no new bytes may have come since its last turn.
 type Turn[C any] struct {
 	Client      C
 	Last, Again bool
 }
 
-// NewTurns returns Turns of nobody yet. It fails where there is no [Poll].
+// NewTurns returns Turns without clients. It fails on systems without a [Poll].
 func NewTurns[C any]() (*Turns[C], error) {
 	poll, err := NewPoll()
 	if err != nil {
@@ -48,7 +48,7 @@ func (t *Turns[C]) Add(id uint64, client C, conn *Conn) error {
 	return t.poll.Add(conn, id)
 }
 
-// Forget leaves out a client.
+// Forget removes a client.
 func (t *Turns[C]) Forget(id uint64) {
 	t.mu.Lock()
 	delete(t.clients, id)

@@ -19,7 +19,7 @@ func TestTurns(t *testing.T) {
 	far := map[string]io.Writer{}
 	for i, name := range names {
 		near, other := pair(t)
-		bare, err := socket.Bare(near.Conn)
+		bare, err := socket.Detach(near.Conn)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,11 +1,10 @@
-// Package budget bounds the memory of all clients of a process together: what they have
-// sent of commands that are not complete, transactions, the replies that are being made for
-// them, and the replies and messages that wait for them.
+// Package budget bounds the memory of all clients of a process together: incomplete commands,
+// transactions, replies that are being made, and replies and messages that wait.
 //
-// Each client has a [Share] of a [Budget], and a [Part] for each of its buffers. When a
-// buffer needs to grow and nothing is left, the Budget disconnects the client that has the
-// most, as Redis does with maxmemory-clients. If the client that needs room would itself have
-// the most, [Part.Hold] reports false instead, and the client's command can be refused.
+// Each client has a [Share] of a [Budget], and a [Part] for each of its buffers. When a buffer
+// needs to grow and no room is left, the Budget disconnects the client with the most memory, as
+// Redis does with maxmemory-clients. If that would be the same client, [Part.Hold] reports false
+// instead, and the caller can refuse the client's command.
 package budget
 
 import (
@@ -21,8 +20,8 @@ const Default = 1 << 30
 // of less than a step counts as empty, so that a short reply is never refused.
 const step = 4 << 10
 
-// A Budget is how many bytes clients may have together. Its methods may be called by
-// many goroutines at once.
+// A Budget bounds the bytes of all clients together. Its methods may be called by many
+// goroutines at once.
 type Budget struct {
 	limit   int64
 	clients atomic.Int64

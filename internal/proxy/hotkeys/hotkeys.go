@@ -1,17 +1,19 @@
-// Package hotkeys finds the keys that are asked for most at present, in bounded memory
-// and at a cost of about a nanosecond a key.
+// Package hotkeys finds the keys with the most requests at present, in bounded memory and at
+// a cost of about a nanosecond a key.
 //
-// Of all keys one in [Every] is taken, at random, by a [Sampler] that each reader has to
-// itself; so neither short connections nor programs that ask for the same keys in turn are
-// seen more or less than others. The samples go to a [Sketch]: the Space-Saving algorithm
-// (Metwally, Agrawal, El Abbadi, 2005) with [Size] counters, where a sample counts half as
-// much when it is [HalfLife] old.
+//	if sampler.Next() {
+//		sketch.Add(key, time.Now())
+//	}
 //
-// A rate is off for two reasons. By chance: one standard deviation is about 3/√r of a
-// rate r a second, 30% at 100 a second and 3% at 10,000. And because there are more keys
-// than counters: each [Key] says by how much its rate may be too low for that, which is at
-// most one part in Size of what all keys are asked for. A key that is asked for more
-// than that is always among those told, but for chance.
+// Each reader has a [Sampler] of its own, which takes one key in [Every] at random. So short
+// connections count as much as long ones, and a program that requests keys in a fixed order
+// isn't favoured. The samples go to a [Sketch]: the Space-Saving algorithm (Metwally, Agrawal,
+// El Abbadi, 2005) with [Size] counters, where a sample counts half when it is [HalfLife] old.
+//
+// A rate has two errors. One is chance: a standard deviation is about 3/√r of a rate of r a
+// second, 30% at 100 a second and 3% at 10,000. The other comes from having more keys than
+// counters: [Key.Error] bounds it, and it is at most one part in Size of all requests. Apart
+// from chance, every key with a higher rate than that is reported.
 package hotkeys
 
 import (
@@ -25,7 +27,7 @@ import (
 )
 
 const (
-	// Every is how many keys there are to one that is taken, on average.
+	// Every is the average number of keys for each sample.
 	Every = 256
 	// Size is how many keys a Sketch counts at once.
 	Size = 256
@@ -41,13 +43,13 @@ type Sampler struct {
 	begun bool
 }
 
-// Next is called for each key, and reports whether it is to be given to [Sketch.Add].
+// Next reports whether to pass a key to [Sketch.Add]. Call it once for each key.
 func (s *Sampler) Next() bool {
 	s.left--
 	return s.left <= 0 && s.take()
 }
 
-// take reports whether to take the key, and how many are then to be passed over.
+// take reports whether to take the key, and sets the number of keys to skip.
 func (s *Sampler) take() bool {
 	if !s.begun {
 		s.begun = true

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A Time is that of a clock which no one sets, from [Now].
+// A Time is a reading of the monotonic clock, from [Now].
 type Time int64
 
 var (
@@ -22,8 +22,8 @@ func Now() Time {
 	return Time(t)
 }
 
-// Last returns what Now has returned last, to whomever. For what follows upon a read of a
-// socket it costs less than Now, and differs from it by what has been done since.
+// Last returns the latest result of Now, of any goroutine. It is cheaper than Now. Soon after
+// a read of a socket it is nearly as exact.
 func Last() Time { return Time(last.Load()) }
 
 // Bounds are the upper bounds of the buckets of a [Histogram].
@@ -36,8 +36,8 @@ var Bounds = [...]time.Duration{
 
 // A Histogram counts durations. It is guarded by its owner.
 type Histogram struct {
-	// Counts are of those up to a bound and above the one before it. The last is of
-	// those above all bounds.
+	// Counts has, for each bound, the durations up to it and above the bound before it.
+	// The last element counts the durations above all bounds.
 	Counts [len(Bounds) + 1]uint64
 	Sum    time.Duration
 }

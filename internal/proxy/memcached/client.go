@@ -80,7 +80,7 @@ func (p *Pool) newClient(conn net.Conn) *client {
 	c.holds.Of(&c.share)
 	p.starting.Do(p.startLoops)
 	if n := len(p.loops); n > 0 {
-		if bare, err := socket.Bare(conn); err == nil {
+		if bare, err := socket.Detach(conn); err == nil {
 			c.conn, c.loop = bare, p.loops[p.accepted.Load()%uint64(n)]
 			return c
 		}

@@ -290,7 +290,7 @@ func (c *client) leave() {
 	}
 	c.loop.turns.Forget(c.id)
 	c.loop, c.turning = nil, false
-	if _, err := c.conn.GiveBack(); err != nil {
+	if _, err := c.conn.Attach(); err != nil {
 		c.kill()
 	}
 	if c.rest != nil {

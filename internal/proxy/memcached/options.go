@@ -16,8 +16,7 @@ import (
 type Options struct {
 	// Name is how errors call the pool.
 	Name string
-	// Servers are what keys are spread over, in any order. At least one, with names
-	// of their own.
+	// Servers are the servers of the keys, in any order: at least one. Their names differ.
 	Servers []Server
 	// Hash, Distribution and Tag are as in [ring.Options].
 	Hash         ring.Hash
@@ -31,36 +30,35 @@ type Options struct {
 	// its version on it. Defaults to 5 s.
 	DialTimeout time.Duration
 
-	// FailureLimit, when not 0, has a server ejected after so many failures without
-	// an answer between them: its keys go to the others, and come back with it. By
-	// default they stay, and their commands fail at once while the server is away.
+	// FailureLimit, when not 0, ejects a server after so many failures without an answer
+	// in between. Its keys then go to the other servers until it returns. By default they
+	// stay, and their commands fail at once while the server is down.
 	//
-	// A server that was ejected may come back with values that changed elsewhere
-	// meanwhile.
+	// An ejected server may return with old values of keys that have changed elsewhere.
 	FailureLimit int
 	// RetryTimeout is how long a server stays ejected before it is tried again.
 	// Defaults to 30 s.
 	RetryTimeout time.Duration
-	// Told, when set, is called when a server is lost or back, or leaves the ring or returns. It
-	// must not block.
+	// Told, when set, is called when a server is lost or back, and when it leaves the ring or
+	// returns. It must not block.
 	Told func(outage.Change)
 
 	// MaxClients is how many clients may be connected; more are refused. Defaults to
 	// no limit.
 	MaxClients int
-	// MaxInFlight is how many commands of one client may wait for answers. The next
-	// are read when there are fewer. Defaults to 1,024.
+	// MaxInFlight bounds the commands of one client that wait for answers. At the limit
+	// the pool reads no more from the client. Defaults to 1,024.
 	MaxInFlight int
-	// MaxClientBytes is how many bytes of answers one client may have waiting, by not
-	// reading them or by sending commands whose answers must come first. No command is
-	// read while there are more than half of it, and an answer above it becomes an
-	// error. Defaults to 64 MiB.
+	// MaxClientBytes bounds the bytes of answers that wait for one client, because it
+	// doesn't read them or because earlier answers must come first. Beyond half of it the
+	// pool reads no more commands from the client. An answer beyond it becomes an error.
+	// Defaults to 64 MiB.
 	MaxClientBytes int
 	// MaxPending is how many bytes may wait to be sent to a server before its clients
 	// wait. Defaults to 16 MiB.
 	MaxPending int
-	// MaxLine is the greatest length of a line of a retrieval: at least 2,048 bytes, which
-	// memcached reads of any command. Defaults to 1 MiB.
+	// MaxLine is the greatest length of a line of a retrieval. It is at least 2,048 bytes, the
+	// length that memcached takes for every command. Defaults to 1 MiB.
 	MaxLine int
 	// MaxValue is the greatest length of a value that clients may send. Defaults to 1 GiB. The
 	// pool asks each server for its own limit, and the lower one counts. A server's limit is its

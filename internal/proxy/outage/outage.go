@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// A Change is what becomes of a server.
+// A Change is a change of a server's state.
 type Change struct {
 	// Server is how errors call it.
 	Server string
@@ -20,7 +20,7 @@ type Change struct {
 	Away time.Duration
 }
 
-// Kind is what a [Change] is about.
+// Kind is the kind of a [Change].
 type Kind uint8
 
 const (
@@ -51,7 +51,7 @@ func Log(log *slog.Logger) func(Change) {
 	}
 }
 
-// A Watch tells when a server is lost and when it is back, once for all connections that share
+// A Watch reports when a server is lost and when it is back, once for all connections that share
 // it. Its methods may be called by many goroutines at once, and on nil, which tells nothing.
 type Watch struct {
 	server string

@@ -10,16 +10,16 @@ import (
 	"time"
 )
 
-// Bare takes a socket away from Go's poller, so that a [Poll] can wait for it
+// Detach takes a socket away from Go's poller, so that a [Poll] can wait for it
 // instead: a socket in both would wake both. It closes c and uses a duplicate of its
-// descriptor. If c is no socket of this process, Bare returns an error and leaves c as
+// descriptor. If c is no socket of this process, Detach returns an error and leaves c as
 // it is.
 //
-// On the Conn that Bare returns, Read and Write don't wait: they return
+// On the Conn that Detach returns, Read and Write don't wait: they return
 // [ErrWouldBlock]. Deadlines do nothing, except that a read deadline in the past ends
 // reading. Close ends the connection. Its owner then calls Release, which closes the
 // descriptor. The Conn has the addresses of c.
-func Bare(c net.Conn) (*Conn, error) {
+func Detach(c net.Conn) (*Conn, error) {
 	switch c.(type) {
 	case *net.TCPConn, *net.UnixConn:
 	default:
