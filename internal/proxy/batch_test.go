@@ -2,7 +2,6 @@ package proxy_test
 
 import (
 	"context"
-	"github.com/redoubt-go/redoubt/internal/test/await"
 	"io"
 	"net"
 	"strings"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/redoubt-go/redoubt/internal/proxy"
 	"github.com/redoubt-go/redoubt/internal/resp"
+	"github.com/redoubt-go/redoubt/internal/test/await"
 )
 
 // A wire is a back end that answers when it is told to.

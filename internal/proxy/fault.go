@@ -9,7 +9,7 @@ import (
 
 // A Fault is why a command got no reply from its server. It matches redoubt.ErrUnknownOutcome if the
 // command may have run.
-type Fault struct {
+type Fault struct { //nolint:errname // it takes the place of a reply, and is an error besides
 	text       string
 	mayHaveRun bool
 }

@@ -2,7 +2,6 @@ package server
 
 import (
 	"bytes"
-	"github.com/redoubt-go/redoubt/internal/test/await"
 	"io"
 	"net"
 	"testing"
@@ -10,6 +9,7 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt/internal/socket"
+	"github.com/redoubt-go/redoubt/internal/test/await"
 )
 
 func pipeOutput() (*output, net.Conn) {
