@@ -9,8 +9,10 @@ import (
 	"github.com/redoubt-go/redoubt/internal/engine/aof"
 )
 
-// TestCompactUnderLoad compacts again and again while writers are at work, and
-// wants every key as it was when the engine is opened again.
+// TestCompactUnderLoad compacts again and again while clients write. Every key is the same when the
+// engine is opened again.
+//
+// Promise: A compaction under load loses no change.
 func TestCompactUnderLoad(t *testing.T) {
 	dir := t.TempDir()
 	e := open(t, Options{Dir: dir, Fsync: aof.Never})

@@ -41,6 +41,8 @@ func want(t testing.TB, s *Session, line, reply string) {
 	}
 }
 
+// Promise: Clients that block on a key are served in the order of their arrival, whichever command
+// makes the key ready.
 func TestBlockedAreServedInOrder(t *testing.T) {
 	e := open(t, Options{})
 	const n = 20
@@ -87,9 +89,11 @@ func TestBlockedMoveAcrossShards(t *testing.T) {
 	}
 }
 
-// TestNobodyOvertakesAMove wants who waits in BLMOVE to get what is pushed, by a
-// command, a transaction or a script, although serving it takes a second shard and
-// others are there to take it in between.
+// A client in BLMOVE gets the element that a command, a transaction or a script pushes, although
+// serving it takes a second shard and other clients try to take the element.
+//
+// Promise: Clients that block on a key are served in the order of their arrival, whichever command
+// makes the key ready.
 func TestNobodyOvertakesAMove(t *testing.T) {
 	e := open(t, Options{})
 	destination := &e.shards[shardOf([]byte("b"))]
@@ -132,8 +136,10 @@ func TestNobodyOvertakesAMove(t *testing.T) {
 	}
 }
 
-// TestTransfersKeepTheSum moves amounts between keys of many shards in
-// transactions while others look at all of them at once.
+// TestTransfersKeepTheSum moves amounts between keys of many shards in transactions while other
+// clients read all keys at once.
+//
+// Promise: Every client sees a transaction or a script as a whole or not at all.
 func TestTransfersKeepTheSum(t *testing.T) {
 	e := open(t, Options{})
 	const accounts = 16

@@ -169,8 +169,9 @@ var templates = map[string][]string{
 	},
 }
 
-// TestDifferential runs random commands on the engine and on redis-server and
-// wants the same replies.
+// TestDifferential compares the replies to random commands on the engine and on redis-server.
+//
+// Promise: The engine's replies are those that Redis 7.0 gives.
 func TestDifferential(t *testing.T) {
 	for name, own := range templates {
 		for _, proto := range []resp.Protocol{resp.RESP2, resp.RESP3} {

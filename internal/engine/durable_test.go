@@ -202,8 +202,10 @@ func onSlowDisk(t *testing.T) (*Engine, slowFS) {
 	}
 }
 
-// TestAlwaysHoldsReplies stops fsync and wants every reply held that tells of
-// what is not on disk, to whom it may be, and no other.
+// TestAlwaysHoldsReplies stops fsync, and checks that the engine holds every reply that depends on
+// an unsynced change, to any client, and no other reply.
+//
+// Promise: With fsync always no reply leaves before the changes that it depends on are on disk.
 func TestAlwaysHoldsReplies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, slow := onSlowDisk(t)
@@ -257,9 +259,10 @@ func TestAlwaysHoldsReplies(t *testing.T) {
 	})
 }
 
-// TestFullDisk wants writes refused and reads answered on a full disk, nothing
-// that was answered lost, and the engine to go on by itself when there is
-// room.
+// On a full disk writes are refused, reads are answered, and no answered write is lost. The engine
+// goes on by itself when there is room.
+//
+// Promise: A full or failing disk loses no confirmed change.
 func TestFullDisk(t *testing.T) {
 	for _, policy := range []aof.Policy{aof.EverySecond, aof.Always, aof.Never} {
 		t.Run(policy.String(), func(t *testing.T) {

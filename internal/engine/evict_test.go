@@ -47,6 +47,7 @@ func within(t *testing.T, e *Engine, slack int64) {
 	}
 }
 
+// Promise: With MaxMemory the count of memory stays at the limit.
 func TestEvictionKeepsToTheLimit(t *testing.T) {
 	for _, p := range evictionPolicies {
 		if p.choice == chooseNone {

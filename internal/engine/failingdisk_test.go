@@ -14,9 +14,11 @@ import (
 	"github.com/redoubt-go/redoubt/internal/test/faultdisk"
 )
 
-// TestFailingDisk lets writes fail in other ways than for want of room, and wants
-// them refused at once, what was answered kept, and all of it saved when the disk
-// works again, also when the process is killed then.
+// TestFailingDisk lets writes fail in other ways than for lack of room. The engine refuses them at
+// once, keeps every answered write, and saves all of them when the disk works again, also when the
+// process is killed then.
+//
+// Promise: A full or failing disk loses no confirmed change.
 func TestFailingDisk(t *testing.T) {
 	for _, policy := range policies {
 		for _, failure := range []error{syscall.EIO, syscall.EDQUOT, syscall.EROFS} {
@@ -71,8 +73,10 @@ func TestFailingDisk(t *testing.T) {
 	}
 }
 
-// TestFailingSync lets an fsync fail under everysec, and wants writes refused before
-// those of more than two seconds can be lost by a power cut.
+// TestFailingSync lets an fsync fail under everysec. The engine refuses writes before a power cut
+// can lose more than two seconds of them.
+//
+// Promise: A full or failing disk loses no confirmed change.
 func TestFailingSync(t *testing.T) {
 	for seed := range uint64(20) {
 		synctest.Test(t, func(t *testing.T) {

@@ -36,9 +36,11 @@ var hostile = []string{
 	`while true do redis.log(redis.LOG_WARNING, string.rep('x', 1000)) redis.sha1hex(string.rep('x', 1000)) end`,
 }
 
-// TestHostileScripts wants every script to be stopped, with an error and soon,
-// no lock to stay held, the host to keep its memory, and the engine to go on. How
-// soon is the processor's time: a script may use it until its own time is over.
+// TestHostileScripts stops every hostile script, soon and with an error. No lock stays held, the
+// host keeps its memory, and the engine goes on. The limit is in processor time: a script may use
+// it until its own time is over.
+//
+// Promise: Every script can be stopped.
 func TestHostileScripts(t *testing.T) {
 	threadtime.Lock(t)
 	most := 500 * time.Millisecond

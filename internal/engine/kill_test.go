@@ -60,9 +60,11 @@ func writeUntilKilled(dir, fsync string) error {
 	return <-failed
 }
 
-// TestKill kills a process at random moments while it writes, again and again
-// in one directory, which always opens: under always everything that was
-// answered is there, under the others everything older than two seconds.
+// TestKill kills a process at random moments while it writes, again and again in one directory,
+// which always opens. Under always every answered write is there, under the other policies every
+// write older than two seconds.
+//
+// Promise: Confirmed changes survive a crash of the process, as far as the fsync policy says.
 func TestKill(t *testing.T) {
 	for _, policy := range policies {
 		t.Run(policy.String(), func(t *testing.T) {

@@ -65,12 +65,12 @@ func progress(t *testing.T, e *Engine, writer int) int {
 	return n
 }
 
-// TestPowerCuts cuts the power at random operations of the disk while writers
-// and readers are at work, several times in the life of one directory, and
-// opens it again: under always everything is there that was answered or seen,
-// under everysec everything answered more than two seconds before, and in any
-// case a transaction is there whole or not at all and nothing is missing in
-// between.
+// TestPowerCuts cuts the power at random operations of the disk while clients write and read,
+// several times in the life of one directory, and opens it again. Under always everything is there
+// that a client was told, under everysec every write answered more than two seconds before. A
+// transaction is there whole or not at all, and no change is missing before one that is there.
+//
+// Promise: Confirmed changes survive a power cut, as far as the fsync policy says.
 func TestPowerCuts(t *testing.T) {
 	for _, policy := range policies {
 		t.Run(policy.String(), func(t *testing.T) {

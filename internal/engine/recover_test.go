@@ -41,8 +41,10 @@ func unlocked(t testing.TB, e *Engine, after string) {
 	}
 }
 
-// TestPanicsAreErrors makes commands panic wherever they may run, and wants an
-// error reply, the stack in the log, no lock held, and an engine that goes on.
+// TestPanicsAreErrors makes commands panic in every place in which they run. The client gets an
+// error, the log has the stack, no lock stays held, and the engine goes on.
+//
+// Promise: No command and no script ends the process.
 func TestPanicsAreErrors(t *testing.T) {
 	const internal = "-ERR internal error: the event of boom"
 	e, log := broken(t, Options{})

@@ -58,6 +58,7 @@ func TestScriptsThatKeepToTheirKeys(t *testing.T) {
 	}
 }
 
+// Promise: A script never uses a key whose shard it does not hold.
 func TestScriptUndeclaredKeys(t *testing.T) {
 	const src = "return redis.call('SET',ARGV[1],'x')"
 	s := open(t, Options{}).Session()
@@ -87,8 +88,10 @@ func TestScriptLoadedInTransaction(t *testing.T) {
 	}
 }
 
-// TestScriptsHoldWhatTheyNeed has a script that keeps to its keys hold up
-// nobody else, and one of which that isn't known everybody.
+// A script that keeps to its keys holds up no command on other shards. A script that may use any
+// key holds up all commands.
+//
+// Promise: A script never uses a key whose shard it does not hold.
 func TestScriptsHoldWhatTheyNeed(t *testing.T) {
 	for script, other := range map[string]string{
 		"redis.call('GET', KEYS[1]) while true do end": "$-1",
@@ -113,9 +116,10 @@ func TestScriptsHoldWhatTheyNeed(t *testing.T) {
 	}
 }
 
-// TestScriptsAreAtomicTogether moves money between accounts by scripts that
-// declare their keys and by some that don't, in and out of transactions, while
-// scripts are flushed. All the money is there whenever anybody counts it.
+// TestScriptsAreAtomicTogether moves money between accounts by scripts with and without declared
+// keys, in and out of transactions, while scripts are flushed. Every count finds all the money.
+//
+// Promise: Every client sees a transaction or a script as a whole or not at all.
 func TestScriptsAreAtomicTogether(t *testing.T) {
 	const (
 		accounts, each = 12, 1000

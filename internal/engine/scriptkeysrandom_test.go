@@ -107,8 +107,10 @@ func (g *scripter) stat() {
 	}
 }
 
-// TestRandomScriptsKeepToTheirKeys wants no script that is taken to keep to its
-// keys to be caught using another.
+// TestRandomScriptsKeepToTheirKeys runs random scripts that the engine takes to keep to their keys,
+// and checks that none uses another one.
+//
+// Promise: A script never uses a key whose shard it does not hold.
 func TestRandomScriptsKeepToTheirKeys(t *testing.T) {
 	r, steps := randtest.Rand(t), randtest.Watch(t)
 	var faults bytes.Buffer

@@ -50,11 +50,11 @@ func probe(e *Engine, stop <-chan struct{}) *histogram {
 	}
 }
 
-// TestLargeWorkDoesNotPause does what concerns much data at once while another
-// client works, and wants that one to be held up by none of it: half of its
-// commands take less than 5 ms, however busy the machine is with other things.
-// With ENGINE_FAULTS=full, on an idle one, all but one in 10,000, beside a
-// million of everything.
+// TestLargeWorkDoesNotPause runs commands on much data while another client works. Half of that
+// client's commands take less than 5 ms, however busy the machine is. With ENGINE_FAULTS=full, on
+// an idle machine and beside a million of everything, all but one in 10,000 do.
+//
+// Promise: Work on a large amount of data does not pause other clients.
 func TestLargeWorkDoesNotPause(t *testing.T) {
 	n := thorough(1_000_000, 20_000)
 	for _, w := range []struct {
@@ -111,9 +111,10 @@ func TestLargeWorkDoesNotPause(t *testing.T) {
 	}
 }
 
-// TestSlowScriptInProcess runs scripts of 10 ms on one shard, one after the
-// other, and wants commands on others to go on beside them: half of them within
-// 1 ms, and with ENGINE_FAULTS=full 99 of 100.
+// TestSlowScriptInProcess runs scripts of 10 ms on one shard, one after the other. Half of the
+// commands on other shards take less than 1 ms beside them, and with ENGINE_FAULTS=full 99 of 100.
+//
+// Promise: A slow command holds up only commands on the same shards.
 func TestSlowScriptInProcess(t *testing.T) {
 	e := open(t, Options{})
 	s := e.Session()

@@ -9,12 +9,10 @@ import (
 	"sync/atomic"
 )
 
-// A compactor replaces the logs by a base. It reads them back from disk into a
-// second store, so that it needs no lock of the first and stops no writer; it
-// takes the memory of a second copy while it runs, or of a part if its Fold reads the
-// records more than once. A snapshot of the store
-// itself was rejected: it would have to hold a shard for as long as its
-// largest value takes.
+// A compactor replaces the logs by a base. It reads them from disk into a second store, so it needs
+// no lock of the first store and stops no writer. It takes the memory of a second copy while it
+// runs, or of a part if its Fold reads the records several times. Rejected: a snapshot of the store
+// itself, which would have to lock a shard for as long as its largest value takes.
 type compactor struct {
 	ctx    context.Context //nolint:containedctx // ends with the log, not with a call
 	cancel context.CancelFunc
@@ -60,7 +58,7 @@ func (c *compactor) start(l *Log, more int64) bool {
 	return true
 }
 
-// end stops what runs, and sees to it that nothing begins any more.
+// end stops a compaction that runs, and prevents later ones.
 func (c *compactor) end() {
 	c.gate.Lock()
 	c.cancel()
@@ -83,7 +81,7 @@ func (l *Log) CompactErr() error {
 	return nil
 }
 
-// Compacting says whether a compaction is running that nobody waits for.
+// Compacting reports whether a compaction of the background is running.
 func (l *Log) Compacting() bool { return l.compactor.auto.Load() }
 
 // Compact replaces base and logs by a new base. Appending goes on meanwhile.
@@ -159,7 +157,7 @@ func (l *Log) compact(ctx context.Context) error {
 	return nil
 }
 
-// check reads a new base back, before it takes the place of what can be read.
+// check reads a new base back, before it replaces the logs.
 func (l *Log) check(ctx context.Context, tmp string, base entry, emitted int64) error {
 	err := readWhole(l.fs, tmp, base, func(Record) error {
 		emitted--

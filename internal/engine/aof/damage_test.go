@@ -157,9 +157,11 @@ func damage(r *rand.Rand, c copied, older []copied) string {
 	}
 }
 
-// TestDamage damages directories in thousands of ways, each in one file or two,
-// and wants everything that was known to be on disk to be there, or an error
-// that names a file, and then nothing changed.
+// TestDamage damages directories in thousands of ways, each in one file or two. All data that was
+// known to be on disk is there, or opening fails with an error that names a file, and changes
+// nothing.
+//
+// Promise: Damage of data that was on disk is an error, which names the place.
 func TestDamage(t *testing.T) {
 	r, steps := randtest.Rand(t), randtest.Watch(t)
 	for name, v := range victims(t) {
@@ -262,8 +264,7 @@ func repairs(t *testing.T, disk *faultdisk.Disk, how string) aof.Report {
 	return repaired
 }
 
-// TestRepair wants a repair to keep everything before the damage, and to say what
-// it does not keep.
+// Promise: A repair keeps every record before the damage, and reports the loss.
 func TestRepair(t *testing.T) {
 	v := victims(t)["everysec idle compacted"]
 	const base, log = "0000000001.base", "0000000002.log"

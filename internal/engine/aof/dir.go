@@ -24,8 +24,7 @@ func Dir(path string) (FS, error) {
 	return dir{root}, nil
 }
 
-// A dir is never closed: who opened a log has no use for it any more, and then
-// the collector sees to it.
+// A dir is never closed: the garbage collector does that once the log is closed.
 type dir struct{ root *os.Root }
 
 type osFile struct {

@@ -19,8 +19,10 @@ import (
 	"github.com/redoubt-go/redoubt/internal/test/randtest"
 )
 
-// TestDiskFull fills the disk, and wants what was admitted to be saved,
-// nothing more to be admitted, and to go on when there is room.
+// TestDiskFull fills the disk. Admitted records are saved, no more are admitted, and the log goes
+// on when there is room.
+//
+// Promise: A full or failing disk loses no confirmed record.
 func TestDiskFull(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		disk := faultdisk.New()
@@ -57,8 +59,9 @@ func TestDiskFull(t *testing.T) {
 	})
 }
 
-// TestWriteError fails writes altogether: those who wait are told, and what
-// they appended is written later.
+// TestWriteError fails all writes. Waiting callers are told, and their records are written later.
+//
+// Promise: A full or failing disk loses no confirmed record.
 func TestWriteError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		disk := faultdisk.New()
@@ -90,8 +93,10 @@ func TestWriteError(t *testing.T) {
 	})
 }
 
-// TestFileSizeLimit lets no file grow beyond a size, and wants the log to go on in
-// other files, with nothing refused and nothing lost.
+// TestFileSizeLimit limits the size of files. The log goes on in other files, refuses nothing and
+// loses nothing.
+//
+// Promise: A limit on the size of a file loses no record.
 func TestFileSizeLimit(t *testing.T) {
 	for _, policy := range []aof.Policy{aof.EverySecond, aof.Always, aof.Never} {
 		t.Run(policy.String(), func(t *testing.T) {
@@ -173,9 +178,11 @@ func TestSyncError(t *testing.T) {
 	})
 }
 
-// TestPowerCut cuts the power at random operations while records are appended
-// and compacted, and wants a log that begins with what was confirmed, without
-// a gap.
+// TestPowerCut cuts the power at random operations while records are appended and compacted. The
+// log begins with the confirmed records, without a gap.
+//
+// Promise: With Always every confirmed record survives a power cut; no record before another one is
+// lost.
 func TestPowerCut(t *testing.T) {
 	const rounds = 300
 	for _, policy := range []aof.Policy{aof.EverySecond, aof.Always, aof.Never} {
@@ -236,8 +243,11 @@ func TestReplayedIsSafe(t *testing.T) {
 	}
 }
 
-// TestOpenedAfterAKillIsSafe kills a process at each step of a compaction. The next process
-// sees renames that were not synced. What it confirms must survive a power cut all the same.
+// TestOpenedAfterAKillIsSafe kills a process at each step of a compaction. The next process sees
+// renames that were not synced. The records that it confirms must survive a power cut all the same.
+//
+// Promise: With Always every confirmed record survives a power cut; no record before another one is
+// lost.
 func TestOpenedAfterAKillIsSafe(t *testing.T) {
 	opts := aof.Options{Fsync: aof.Always, Fold: keepLast(1 << 30)}
 	for cut, ended := 0, false; !ended; cut++ {

@@ -13,7 +13,7 @@ import (
 const (
 	fileMagic  = "redoubtL"
 	frameMagic = "RDf1"
-	// Version 1 had no manifest. Its files are the same otherwise.
+	// Files of version 1 are the same, but had no manifest.
 	version    = 2
 	headerSize = 32 // of a file and of a frame
 
@@ -26,8 +26,8 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // ErrCorrupt is matched by every [CorruptError].
 var ErrCorrupt = errors.New("aof: corrupt file")
 
-// A CorruptError says that a file is not what was written to it, or is missing.
-// Nothing was changed on disk. [Repair] goes on without what is lost.
+// A CorruptError says that a file is missing, or differs from what was written to it. Nothing was
+// changed on disk. [Repair] goes on without the lost records.
 type CorruptError struct {
 	File   string
 	Offset int64 // of the first byte that can't be trusted

@@ -9,8 +9,8 @@ import (
 // directory open.
 var ErrLocked = errors.New("aof: the directory is in use")
 
-// An FS is the directory of a log. [Dir] returns a real one; tests put in one
-// that loses what was not synced. Names have no directory in them.
+// An FS is the directory of a log. [Dir] returns a real one; tests use one that loses unsynced
+// writes. Names are those of files, without a directory.
 type FS interface {
 	// Create makes an empty file, in place of one that is there.
 	Create(name string) (File, error)
@@ -22,7 +22,7 @@ type FS interface {
 	Remove(name string) error
 	// List returns the names of all files.
 	List() ([]string, error)
-	// Sync makes what Create, Rename and Remove did survive a power cut.
+	// Sync makes the effects of Create, Rename and Remove survive a power cut.
 	Sync() error
 	// Lock takes the directory for this process until it is closed or the
 	// process ends. The error matches [ErrLocked] when it is taken.
@@ -34,12 +34,11 @@ type File interface {
 	io.ReaderAt
 	io.WriterAt
 	io.Closer
-	// Linked says whether the file is still there by the name by which it was
-	// opened. The error matches [io/fs.ErrNotExist] when it is not: what is
-	// written to it would be gone when it is closed.
+	// Linked checks that the file still has the name by which it was opened. The error matches
+	// [io/fs.ErrNotExist] when it has not: data written to it is lost when it is closed.
 	Linked() error
 	Truncate(size int64) error
-	// Sync makes what was written survive a power cut.
+	// Sync makes the written data survive a power cut.
 	Sync() error
 	Size() (int64, error)
 }

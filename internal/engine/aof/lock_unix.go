@@ -24,8 +24,8 @@ func (d dir) Lock() (io.Closer, error) {
 		}
 	}
 	if err == nil {
-		// For whoever finds the directory in use. That it can't be told is no
-		// reason not to work, with a full disk for instance.
+		// For a process that finds the directory in use. Failing to write the number, on a full
+		// disk say, is no reason to fail.
 		if f.Truncate(0) == nil {
 			_, _ = f.WriteAt(strconv.AppendInt(nil, int64(os.Getpid()), 10), 0)
 		}

@@ -10,7 +10,7 @@ import (
 
 const errSharingViolation = syscall.Errno(32)
 
-// Lock opens a file that nobody else may have open at the same time.
+// Lock opens a file that no other process may have open.
 func (d dir) Lock() (io.Closer, error) {
 	name, err := syscall.UTF16PtrFromString(d.path(lockName))
 	if err != nil {

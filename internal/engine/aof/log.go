@@ -53,26 +53,25 @@ type Options struct {
 	// CompactBytes is how long the logs may grow before they are compacted,
 	// in bytes; they may always grow as long as the base. Defaults to 64 MiB.
 	CompactBytes int64
-	// ReserveBytes is the size of the file that is given up when the disk is
-	// full. It must hold what is appended while a write is under way, which
-	// Throttle keeps to 1 MiB besides what callers append at that moment; a
-	// record that is larger waits in memory for room. Defaults to 4 MiB.
+	// ReserveBytes is the size of the file that the log deletes when the disk is full. The file
+	// must be as large as the records that are appended while a write is under way. Throttle keeps
+	// these to 1 MiB, besides the records that callers append at that moment; a larger record waits
+	// in memory for room. Defaults to 4 MiB.
 	ReserveBytes int64
-	// Notice is told what an operator should know: why records can't be written,
-	// once for each reason, nil when they can be again, and why a compaction that
-	// nobody waited for failed. It must not call the log. Defaults to none.
+	// Notice gets news for an operator: the reason why records can't be written, once for each
+	// reason; nil when they can be written again; and the failure of a compaction in the
+	// background. It must not call the log. Defaults to none.
 	Notice func(error)
 }
 
-// A Fold is given all records in order by each, and hands those that replace
-// them to emit.
+// A Fold gets all records in order from each, and passes the records that replace them to emit.
 type Fold func(each func(func(Record) error) error, emit func(db int, commands [][][]byte) error) error
 
-// Found says what was there when a log was opened.
+// Found describes the directory as Open found it.
 type Found struct {
 	Records int64
 	Bytes   int64
-	Torn    *Torn // what was cut off, nil when the last log was whole
+	Torn    *Torn // the part that was cut off, nil when the last log was whole
 }
 
 // Torn is the tail of a log that was cut off.
@@ -89,10 +88,9 @@ func (t *Torn) String() string {
 
 // A Log is an append-only log. Its methods are safe for concurrent use.
 //
-// Append only copies into memory. One goroutine, the writer, takes what has
-// gathered and writes it as one frame, so that whoever waits for it shares an
-// fsync. Preallocating the file was rejected: it makes fsync a little cheaper,
-// but then a tail of zeros and one that was lost look alike.
+// Append only copies into memory. One goroutine, the writer, writes all pending records as one
+// frame, so that concurrent callers of Wait share an fsync. Rejected: preallocating the file. It
+// makes fsync a little cheaper, but then a tail of zeros and a lost tail look alike.
 type Log struct {
 	fs   FS
 	opts Options
@@ -106,7 +104,7 @@ type Log struct {
 		after   []waiter
 	}
 	changed *sync.Cond    // saved, stuck or backlog
-	saved   atomic.Uint64 // what is on disk, as far as the policy promises
+	saved   atomic.Uint64 // the position up to which records are on disk, as far as the policy promises
 	backlog atomic.Int64  // bytes in pending and before it
 	refusal atomic.Pointer[error]
 	stuck   atomic.Bool // pending can't be written
@@ -148,10 +146,10 @@ const (
 	mostFrame = 64 << 20
 )
 
-// Open takes the directory, gives replay every record that is there, in
-// order, and returns a log that goes on behind them. It fails with a
-// [CorruptError], which matches [ErrCorrupt], when a file can't be trusted, with an error that matches
-// [ErrLocked] when the directory is in use, and with what replay returns.
+// Open locks the directory, passes every record in it to replay, in order, and returns a log that
+// goes on behind them. The error is a [CorruptError], which matches [ErrCorrupt], when a file is
+// damaged; it matches [ErrLocked] when the directory is in use; otherwise it is the error of replay
+// or of the disk.
 func Open(fs FS, opts Options, replay func(Record) error) (*Log, Found, error) {
 	lock, err := fs.Lock()
 	if err != nil {
@@ -181,8 +179,8 @@ func Open(fs FS, opts Options, replay func(Record) error) (*Log, Found, error) {
 	return l, found, nil
 }
 
-// Append adds a record and returns the position behind it. It copies what it
-// is given and never waits for the disk.
+// Append adds a record and returns the position behind it. It copies the commands and never waits
+// for the disk.
 func (l *Log) Append(db int, commands [][][]byte) uint64 {
 	l.mu.Lock()
 	before := len(l.mu.pending)
@@ -219,15 +217,13 @@ func (l *Log) End() uint64 {
 	return l.mu.end
 }
 
-// Saved says whether what lies before position is as safe as the policy makes
-// it.
+// Saved reports whether all records before position are as safe as the policy makes them.
 func (l *Log) Saved(position uint64) bool {
 	return l.opts.Fsync != Always || l.saved.Load() >= position
 }
 
-// Wait returns when what lies before position is on disk. It returns at once
-// unless the policy is Always. An error says that it could not be written;
-// it may still be, later.
+// Wait returns when all records before position are on disk. It returns at once unless the policy
+// is Always. An error says that they could not be written; they may still be written later.
 func (l *Log) Wait(position uint64) error {
 	if l.Saved(position) {
 		return nil
@@ -243,8 +239,8 @@ func (l *Log) Wait(position uint64) error {
 	return nil
 }
 
-// After is Wait for those who can't wait: f is called once, by the writer or
-// at once. It must be quick and must not call the log.
+// After is Wait without waiting: the writer calls f once, or After does so at once. f must be quick
+// and must not call the log.
 func (l *Log) After(position uint64, f func(error)) {
 	if l.Saved(position) {
 		f(nil)
@@ -264,10 +260,9 @@ func (l *Log) After(position uint64, f func(error)) {
 	f(err)
 }
 
-// Err returns why nothing should be appended now: the disk is full or fails.
-// What was appended before is kept and written as soon as that is possible.
-// After a failed fsync it never is: then nobody knows what is on disk, and the
-// log must be opened again.
+// Err returns why no record should be appended now: the disk is full or fails. The log keeps the
+// records that were appended before, and writes them as soon as possible. After a failed fsync that
+// is never: the state of the disk is unknown then, and the log must be opened again.
 func (l *Log) Err() error {
 	if p := l.refusal.Load(); p != nil {
 		return *p
@@ -309,8 +304,8 @@ func (l *Log) Throttle() {
 	}
 }
 
-// tell wakes those that wait, and calls back those whose position is saved,
-// or all with err.
+// tell wakes the callers of Wait, and calls the functions of After whose positions are saved, or
+// all of them with err.
 func (l *Log) tell(err error) {
 	l.mu.Lock()
 	saved := l.saved.Load()
@@ -344,9 +339,8 @@ func (l *Log) inWriter(ctx context.Context, f func() error) error {
 	}
 }
 
-// Close writes and syncs what was appended, whatever the policy, and gives up
-// the directory. An error says that this failed. It can be called more than
-// once.
+// Close writes and syncs all records, whatever the policy, and releases the directory. An error
+// says that this failed. It may be called more than once.
 func (l *Log) Close() error {
 	l.closing.Do(func() {
 		l.compactor.end()

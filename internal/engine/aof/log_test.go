@@ -122,8 +122,10 @@ func image(t *testing.T, n int) (b []byte, ends []int, manifest []byte) {
 	return disk.Bytes("0000000001.log"), ends, manifest
 }
 
-// TestTornTail cuts a log off at every byte, puts zeros or noise behind the
-// cut, and wants all whole records back and the rest reported.
+// TestTornTail cuts a log off at every byte, and puts zeros or noise behind the cut. All whole
+// records are there, and the rest is reported.
+//
+// Promise: Opening cuts off the torn end of a log and keeps every whole record.
 func TestTornTail(t *testing.T) {
 	b, ends, manifest := image(t, 12)
 	for cut := 32; cut < len(b); cut++ { // the manifest is written when the header is on disk
@@ -161,8 +163,10 @@ func TestTornTail(t *testing.T) {
 	}
 }
 
-// TestCorruption changes every byte of a log whose frames were synced one by
-// one, and wants an error that says where, for all but the last frame.
+// TestCorruption changes every byte of a log whose frames were synced one by one. For all but the
+// last frame, opening fails with an error that names the place.
+//
+// Promise: Damage of data that was on disk is an error, which names the place.
 func TestCorruption(t *testing.T) {
 	b, ends, manifest := image(t, 8)
 	for at := range len(b) {

@@ -41,7 +41,7 @@ func (e entry) name() string {
 // A manifest names the files that hold the data: a base or none, and logs in
 // the order of their numbers. Its mark says how long the last one is at least.
 type manifest struct {
-	id    uint64 // random, so that the mark of another manifest does not fit
+	id    uint64 // random: the mark of another manifest does not match
 	files []entry
 }
 
@@ -94,8 +94,7 @@ func (m manifest) appendMark(b []byte, synced int64) []byte {
 	return fmt.Appendf(b, "%08x\n", sum)
 }
 
-// decodeManifest returns a manifest and what its mark says, 0 when the mark
-// can't be read.
+// decodeManifest returns a manifest and the position of its mark, 0 when the mark can't be read.
 func decodeManifest(b []byte) (m manifest, synced int64, reason string) {
 	lines := bytes.SplitAfter(b, []byte("\n"))
 	if len(lines) < 3 || string(lines[0]) != manifestTitle {

@@ -12,7 +12,7 @@ import (
 func logName(n uint64) string  { return fmt.Sprintf("%010d.log", n) }
 func baseName(n uint64) string { return fmt.Sprintf("%010d.base", n) }
 
-// A listing is what a directory holds.
+// A listing is the content of a directory.
 type listing struct {
 	bases, logs []uint64 // in order
 	tmp         []string
@@ -48,10 +48,10 @@ type survey struct {
 	manifest
 	synced int64    // bytes of the last log that are known to be on disk
 	known  bool     // there is a manifest
-	litter []string // what a crash left behind
+	litter []string // leftovers of a crash
 }
 
-// surveyDir looks at all files and reads none of them to its end.
+// surveyDir opens all files and reads none of them to its end.
 func surveyDir(dir FS) (s survey, err error) {
 	d, err := list(dir)
 	if err != nil {
@@ -192,7 +192,7 @@ func sizeOf(dir FS, name string) (int64, error) {
 	return f.Size()
 }
 
-// recover replays what the directory holds and opens the last log.
+// recover replays the directory and opens the last log.
 func (l *Log) recover(replay func(Record) error) (found Found, err error) {
 	s, err := surveyDir(l.fs)
 	if err != nil {
@@ -238,19 +238,19 @@ func (l *Log) recover(replay func(Record) error) (found Found, err error) {
 		}
 	}
 	if err := l.makeReserve(); err != nil {
-		// The disk is full already: what is there can be read all the same.
+		// The disk is full already, but the log can be read.
 		l.refuse(fmt.Errorf("aof: no room on disk: %w", err))
 		w.noReserve = true
 	}
 	return found, nil
 }
 
-// take makes the manifest name what was found, and makes a log when there is none.
+// take makes the manifest name the files found, and makes a log when there is none.
 func (l *Log) take(s survey) (err error) {
 	w := &l.w
 	if s.known {
-		// A kill may have come between a rename and its sync. What is confirmed from now on, and
-		// what is removed, relies on this manifest.
+		// A kill may have come between a rename and its sync. Later confirmations and removals of
+		// files rely on this manifest.
 		if err := l.fs.Sync(); err != nil {
 			return err
 		}
@@ -349,7 +349,7 @@ func readWhole(dir FS, name string, e entry, f func(Record) error) error {
 	if err != nil {
 		return err
 	}
-	// What lies behind the length is a frame that the disk had no room for.
+	// The bytes behind the length are a frame that the disk had no room for.
 	r, err := read(name, &scanner{f: file, size: min(size, e.length), seed: h.seed()}, f)
 	switch {
 	case err != nil:
@@ -363,8 +363,8 @@ func readWhole(dir FS, name string, e entry, f func(Record) error) error {
 	return nil
 }
 
-// readLast replays the last log, of which least bytes must be whole. It returns
-// what a crash may have torn off, nil for nothing.
+// readLast replays the last log, whose first least bytes must be whole. It returns the torn end,
+// nil for none.
 func readLast(file File, e entry, seed uint32, least int64, f func(Record) error) (end int64, torn *Torn, err error) {
 	size, err := file.Size()
 	if err != nil {
@@ -399,7 +399,7 @@ func (l *Log) resume(e entry, least int64, f func(Record) error, found *Found) (
 		err = w.file.Truncate(end)
 	}
 	if err == nil {
-		// What is replayed is about to be seen: it must survive from now on.
+		// Clients are about to see the replayed records, so these must survive from now on.
 		err = w.file.Sync()
 	}
 	w.offset, w.synced = end, end

@@ -11,9 +11,9 @@ import (
 type Report struct {
 	Records int64 // before the damage, or all
 	Bytes   int64 // of these
-	Torn    *Torn // what opening cuts off after a crash, nil for nothing
-	// Damage is the first damage in the order of reading, nil for none. Nothing
-	// behind it can be used, because it builds on what is lost.
+	Torn    *Torn // the end that opening cuts off after a crash, nil for none
+	// Damage is the first damage in the order of reading, nil for none. No record behind it can be
+	// used, because later changes build on the lost ones.
 	Damage *CorruptError
 	Behind []string // the files behind the damaged one
 	Lost   int64    // bytes from the damage on, as far as they are known
@@ -31,11 +31,11 @@ func Check(dir FS) (Report, error) {
 	return r, err
 }
 
-// Repair makes a damaged directory one that opens: it keeps what [Check] can read before
-// the damage. The files that were there get the ending .damaged, or .2.damaged and so on when
-// an earlier repair kept one of that name. A directory without damage is left alone. It needs
-// room for what it keeps. After an error, or a crash, call it again: what Check could read is
-// still there, and so is every file.
+// Repair makes a damaged directory one that opens: it keeps the records before the damage, as
+// [Check] counts them. The old files get the ending .damaged, or .2.damaged and so on when an
+// earlier repair kept one of that name. Repair leaves a directory without damage alone. It needs
+// room for the records that it keeps. After an error, or a crash, call it again: every file, and
+// every record that Check could read, is still there.
 func Repair(dir FS) (Report, error) {
 	lock, err := dir.Lock()
 	if err != nil {
@@ -46,7 +46,7 @@ func Repair(dir FS) (Report, error) {
 	if err != nil {
 		return Report{}, err
 	}
-	named, _, _ := readManifest(dir) // examine says what is wrong with it
+	named, _, _ := readManifest(dir) // examine reports its faults
 	base := entry{base: true, number: max(d.last(), named.last()) + 1}
 	tmp := base.name() + ".tmp"
 	r, s, err := salvage(dir, tmp, &base)
@@ -56,7 +56,7 @@ func Repair(dir FS) (Report, error) {
 	return r, settle(dir, base, slices.Concat(d.entries(), s.files))
 }
 
-// salvage writes what can be read of a directory to a base, and fills in its entry.
+// salvage writes the readable records of a directory to a base, and fills in its entry.
 func salvage(dir FS, tmp string, base *entry) (r Report, s survey, err error) {
 	f, h, err := create(dir, tmp, base.number)
 	if err != nil {
@@ -107,8 +107,8 @@ func settle(dir FS, base entry, old []entry) error {
 	return x.replace([]entry{base, {number: number, id: h.id, length: headerSize}}, headerSize)
 }
 
-// aside renames files, so that their names end in .damaged. It replaces no file that an
-// earlier repair kept. A file that is missing is left out.
+// aside renames files, so that their names end in .damaged. It replaces no file that an earlier
+// repair kept. It skips a missing file.
 func aside(dir FS, names ...string) error {
 	taken, err := dir.List()
 	if err != nil {
@@ -126,7 +126,7 @@ func aside(dir FS, names ...string) error {
 	return dir.Sync()
 }
 
-// examine gives f what can be read before the first damage.
+// examine passes the records before the first damage to f.
 func examine(dir FS, f func(Record) error) (r Report, s survey, err error) {
 	s, err = surveyDir(dir)
 	if err != nil && !errors.As(err, &r.Damage) {
@@ -203,7 +203,7 @@ func (d listing) entries() (all []entry) {
 	return all
 }
 
-// readEntry replays what can be read of a file.
+// readEntry replays the readable records of a file.
 func readEntry(dir FS, e entry, s survey, f func(Record) error) (end int64, torn *Torn, err error) {
 	file, h, size, err := openFile(dir, e.name(), e.number)
 	if file != nil {

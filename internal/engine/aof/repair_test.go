@@ -16,10 +16,12 @@ import (
 	"github.com/redoubt-go/redoubt/internal/test/randtest"
 )
 
-// TestFaultsDuringRepair ends a repair at each of its steps, by a kill and by a power cut,
-// with each choice of the renames that survive it, and opens the directory before it is
-// repaired again. It wants every file to be there, under its name or as .damaged, and the
-// second repair to keep what the first would.
+// TestFaultsDuringRepair ends a repair at each of its steps, by a kill and by a power cut, with
+// each choice of the renames that survive it, and opens the directory before it is repaired again.
+// Every file is there, under its name or as .damaged, and the second repair keeps as much as the
+// first.
+//
+// Promise: A repair that is interrupted loses nothing: repeat it.
 func TestFaultsDuringRepair(t *testing.T) {
 	all := victims(t)
 	v := all["everysec idle compacted"]

@@ -30,12 +30,12 @@ type writer struct {
 	offset int64 // end of the last frame
 	synced int64 // offset that is known to be on disk
 	index  index
-	marked int64 // what the mark of index says
+	marked int64 // the position of index' mark
 
 	tail    []byte // a frame that is not written yet
 	tailEnd uint64 // position behind it
 	spare   []byte
-	written uint64 // position behind what is written
+	written uint64 // position behind the last written record
 
 	gather, sync, settle, retry timer
 	pause                       time.Duration   // before the next retry
@@ -96,7 +96,7 @@ func (w *writer) run() {
 			w.sync.on = false
 			w.startSync()
 		case r := <-w.syncing:
-			w.endSync(r) //nolint:errcheck // it tells those who wait
+			w.endSync(r) //nolint:errcheck // it tells the callers of Wait
 		case <-w.settle.t.C:
 			w.settle.on = false
 			switch {
@@ -123,7 +123,7 @@ func (w *writer) run() {
 	}
 }
 
-// flush writes what is pending, and syncs it when the policy is Always.
+// flush writes the pending records, and syncs them when the policy is Always.
 func (w *writer) flush() {
 	if w.l.stuck.Load() {
 		return // again tries
@@ -131,8 +131,8 @@ func (w *writer) flush() {
 	w.drain()
 }
 
-// drain writes what was appended before it began, and no more: writers that are
-// as fast as the disk would keep it from all else.
+// drain writes the records that were appended before it began, and no later ones: writers as fast
+// as the disk would keep it from all other work.
 func (w *writer) drain() {
 	for end := w.l.End(); !w.dead && w.written < end && w.take(); {
 		if err := w.write(); err != nil {
@@ -184,9 +184,9 @@ func (w *writer) take() bool {
 	return true
 }
 
-// write writes the tail. When that fails the reserve is given up and it is tried once more,
-// so that a disk that fills up loses nothing which was admitted before. When the file may
-// not grow any more, it goes on in another.
+// write writes the tail. When that fails, it deletes the reserve and tries once more, so that no
+// record is lost that was admitted before the disk filled up. When the file may not grow any more,
+// it goes on in another one.
 func (w *writer) write() error {
 	if len(w.tail)-headerSize > math.MaxUint32 {
 		return errors.New("a change of more than 4 GiB")
@@ -207,7 +207,7 @@ func (w *writer) write() error {
 	}
 	if err != nil && !w.noReserve {
 		w.noReserve = true
-		w.l.fs.Remove(reserveName) //nolint:errcheck // the write that follows tells
+		w.l.fs.Remove(reserveName) //nolint:errcheck // the next write reports it
 		if again := w.put(); again == nil {
 			w.refuse(fmt.Errorf("aof: can't write the log: %w", err), false)
 			err = nil
@@ -226,8 +226,8 @@ func (w *writer) write() error {
 	return nil
 }
 
-// split makes two frames of the tail, the second of which is taken next. It
-// reports false when there is one record only.
+// split makes two frames of the tail; the next write takes the second. It reports false when there
+// is only one record.
 func (w *writer) split() bool {
 	records := reader{b: w.tail[headerSize:]}
 	for half := len(records.b) / 2; len(records.b) > half; {
@@ -262,8 +262,7 @@ func (w *writer) linked() error {
 	return nil
 }
 
-// refuse lets nothing more be appended. stuck says that what was appended is
-// not saved.
+// refuse makes Err return err. stuck says that records which were appended before are not saved.
 func (w *writer) refuse(err error, stuck bool) {
 	w.l.refuse(err)
 	if stuck {
@@ -282,7 +281,7 @@ func (w *writer) retryLater() {
 	}
 }
 
-// again tries to write what could not be written, and to have a reserve.
+// again tries to write the records that could not be written, and to make the reserve again.
 func (w *writer) again() {
 	if w.dead {
 		return
@@ -306,7 +305,7 @@ func (w *writer) syncNow() error {
 	return w.endSync(syncResult{w.offset, w.written, w.file.Sync()})
 }
 
-// startSync syncs in a goroutine of its own, so that writing goes on.
+// startSync syncs in a goroutine of its own, while the writer goes on.
 func (w *writer) startSync() {
 	if w.syncing != nil || w.dead || w.synced == w.offset {
 		return
@@ -336,8 +335,8 @@ func (w *writer) endSync(r syncResult) error {
 	return nil
 }
 
-// mark writes to the manifest what is on disk, before the clients that wait are told. It
-// reports false when that fails.
+// mark writes the synced position to the manifest, before clients are told. It reports false when
+// that fails.
 func (w *writer) mark() bool {
 	if w.marked == w.synced {
 		return true
@@ -351,7 +350,7 @@ func (w *writer) mark() bool {
 	return true
 }
 
-// syncAll syncs what is written.
+// syncAll syncs everything that is written.
 func (w *writer) syncAll() error {
 	if w.syncing != nil {
 		if err := w.endSync(<-w.syncing); err != nil {
