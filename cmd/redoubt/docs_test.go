@@ -20,10 +20,10 @@ var update = flag.Bool("update", false, "write the tables of flags into docs/cli
 
 const docsFile = "../../docs/cli.md"
 
-// likeAnother are commands with the flags of another: lock, queue cancel, stock info, cache stats.
+// likeAnother are commands with the same flags as another: lock, queue cancel, stock info, cache stats.
 var likeAnother = []string{"lock run", "queue pause", "queue resume", "stock set", "stock add", "cache get", "cache invalidate"}
 
-// TestDocs holds the tables of flags in docs/cli.md to the flags.
+// TestDocs: docs/cli.md has the tables of all flags.
 func TestDocs(t *testing.T) {
 	text, err := os.ReadFile(docsFile)
 	if err != nil {

@@ -20,7 +20,7 @@ import (
 	"github.com/redoubt-go/redoubt/internal/engine"
 )
 
-// dial returns a client that never tries anything twice.
+// dial returns a client without retries.
 func dial(t *testing.T, addr string) *redis.Client {
 	t.Helper()
 	rdb := redis.NewClient(&redis.Options{Addr: addr, Protocol: 2, DisableIdentity: true, MaxRetries: -1})
@@ -28,8 +28,8 @@ func dial(t *testing.T, addr string) *redis.Client {
 	return rdb
 }
 
-// writeUntilEnd writes with several clients until the server is gone, and
-// returns what each was last told to be written.
+// writeUntilEnd writes with several clients until the server is gone, and returns the last acknowledged write of
+// each.
 func writeUntilEnd(t *testing.T, addr string, enough int64, then func()) []int64 {
 	t.Helper()
 	const writers = 4
@@ -90,8 +90,8 @@ func TestDurable(t *testing.T) {
 	}
 }
 
-// TestDirIsForOne: a directory in use is refused, with the process that uses
-// it, and is free once that has ended, however it did.
+// TestDirIsForOne: a second process is refused a directory in use, with the first one's pid, until the first one
+// has ended in any way.
 func TestDirIsForOne(t *testing.T) {
 	dir := t.TempDir()
 	first := startServe(t, "--dir", dir)
@@ -133,7 +133,7 @@ func TestDirFaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// A crash in the middle of a write is told, and no more.
+	// A torn write is only logged.
 	if err := os.WriteFile(logs[0], append(slices.Clone(whole), "RDf1 and"...), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -144,7 +144,7 @@ func TestDirFaults(t *testing.T) {
 	}
 	s.signal(syscall.SIGKILL)
 	s.wait()
-	// What was on disk and is not is told: the end is gone, or a byte has changed.
+	// Damage of synced data is an error: a missing end, or a changed byte.
 	changed := slices.Clone(whole)
 	changed[len(changed)-10] ^= 1
 	for _, damaged := range [][]byte{whole[:len(whole)-3], nil, changed} {
@@ -162,8 +162,7 @@ func TestDirFaults(t *testing.T) {
 	}
 }
 
-// TestFileSizeLimit: a process whose files may not grow beyond a size refuses no
-// write and loses none.
+// TestFileSizeLimit: a server with a limit on file sizes refuses no write and loses none.
 func TestFileSizeLimit(t *testing.T) {
 	by := filepath.Join(t.TempDir(), "limited")
 	if err := os.WriteFile(by, []byte("#!/bin/sh\nulimit -f 60\nexec "+binary+` "$@"`), 0o700); err != nil { //nolint:gosec // a program
@@ -195,7 +194,7 @@ func TestFileSizeLimit(t *testing.T) {
 	}
 }
 
-// TestCheck repairs a directory and goes on with what is left.
+// TestCheck checks and repairs a directory, and serves it again.
 func TestCheck(t *testing.T) {
 	dir := t.TempDir()
 	s := startServe(t, "--dir", dir)
@@ -274,8 +273,7 @@ func TestMaxMemory(t *testing.T) {
 	}
 }
 
-// TestDurabilityIsTold: what the server says of itself is what was asked for,
-// by each source of settings.
+// TestDurabilityIsTold: the server logs the durability that each source of settings asks for.
 func TestDurabilityIsTold(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(t.TempDir(), "redoubt.yaml")

@@ -13,8 +13,8 @@ import (
 	"github.com/redoubt-go/redoubt/internal/test/redistest"
 )
 
-// What the tests start begins with SIGHUP and SIGINT as usual, also where they run under
-// nohup, or in the background of a script: a signal that is caught is not inherited.
+// Child processes start with the default for SIGHUP and SIGINT, even if the tests run under nohup or in the
+// background of a script: a caught signal is not inherited as ignored.
 func init() {
 	for _, sig := range []os.Signal{syscall.SIGHUP, syscall.SIGINT} {
 		if signal.Ignored(sig) {
@@ -23,7 +23,7 @@ func init() {
 	}
 }
 
-// A terminal that is closed ends a server as SIGTERM does: all is saved.
+// A closed terminal ends a server as SIGTERM does: all data is saved.
 func TestHangupEndsServe(t *testing.T) {
 	dir := t.TempDir()
 	s := startServe(t, "--backend=embedded:"+dir)
@@ -40,7 +40,7 @@ func TestHangupEndsServe(t *testing.T) {
 	}
 }
 
-// Under nohup it goes on.
+// Under nohup the server keeps running.
 func TestServeUnderNohup(t *testing.T) {
 	s := startServingAs(t, deafTo(t, "HUP"), "--listen=127.0.0.1:0")
 	s.signal(syscall.SIGHUP)
@@ -53,8 +53,8 @@ func TestServeUnderNohup(t *testing.T) {
 	}
 }
 
-// A command under nohup, or in the background of a script, is as deaf with a lock as it is
-// without, and so is redoubt.
+// Under nohup, or in the background of a script, redoubt lock and its command ignore the same signals as the
+// command would without redoubt.
 func TestLockUnderNohup(t *testing.T) {
 	srv := redistest.Start(t)
 	for name, sig := range map[string]syscall.Signal{"HUP": syscall.SIGHUP, "INT": syscall.SIGINT} {
@@ -72,7 +72,7 @@ func TestLockUnderNohup(t *testing.T) {
 	}
 }
 
-// deafTo returns a program that becomes redoubt, with a signal ignored.
+// deafTo returns a program that execs redoubt with a signal ignored.
 func deafTo(t *testing.T, name string) string {
 	t.Helper()
 	by := filepath.Join(t.TempDir(), "by")

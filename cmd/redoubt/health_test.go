@@ -15,8 +15,7 @@ import (
 	"github.com/redoubt-go/redoubt/internal/test/redistest"
 )
 
-// TestHealthOfRedis wants /healthz to say so when the back end answers and refuses
-// writes.
+// TestHealthOfRedis: /healthz fails if the back end answers but refuses writes.
 func TestHealthOfRedis(t *testing.T) {
 	lost := filepath.Join(t.TempDir(), "lost")
 	if err := os.Mkdir(lost, 0o700); err != nil {
@@ -63,8 +62,8 @@ func TestHealthOfRedis(t *testing.T) {
 	}
 }
 
-// TestHealthOfADirectory wants /healthz to say so when the data can't be saved,
-// although the engine answers, and to be well again with the disk.
+// TestHealthOfADirectory: /healthz fails while the engine answers but can't save data, and recovers with the
+// disk.
 func TestHealthOfADirectory(t *testing.T) {
 	back, err := openEmbedded(t.Context(), storage{dir: t.TempDir()}, "rd", slog.New(slog.DiscardHandler))
 	if err != nil {
@@ -100,8 +99,7 @@ func TestHealthOfADirectory(t *testing.T) {
 	}
 }
 
-// TestClientLinesAreLogged wants what go-redis says of a back end that is gone in the log of serve,
-// in its form.
+// TestClientLinesAreLogged: the log of serve has go-redis' lines about a lost back end, in the log's format.
 func TestClientLinesAreLogged(t *testing.T) {
 	r := redistest.Start(t)
 	s := startServe(t, "--backend", r.URL(), "--log-level=debug")

@@ -11,7 +11,7 @@ import (
 	"github.com/redoubt-go/redoubt/internal/test/await"
 )
 
-// cpuTime is what the threads of a process have used so far.
+// cpuTime returns the processor time that the threads of a process have used.
 func cpuTime(t *testing.T, pid int) (total time.Duration) {
 	t.Helper()
 	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", pid))
@@ -32,7 +32,7 @@ func cpuTime(t *testing.T, pid int) (total time.Duration) {
 	return total
 }
 
-// wakeUps is how often the threads of a process have slept so far.
+// wakeUps returns how often the threads of a process have gone to sleep.
 func wakeUps(t *testing.T, pid int) (total int) {
 	t.Helper()
 	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", pid))
@@ -54,8 +54,7 @@ func wakeUps(t *testing.T, pid int) (total int) {
 	return total
 }
 
-// TestIdle wants a server that nobody asks for anything to use about a thousandth of a core,
-// with clients and without. It wakes about 15 times a second, or 60 times in a second in which the
+// TestIdle: an idle server uses about a thousandth of a core, with clients and without. It wakes about 15 times a second, or 60 times in a second in which the
 // collector runs. Its processor time may be ten times as long here, because a wake-up costs more on
 // a busy machine.
 func TestIdle(t *testing.T) {
@@ -71,7 +70,7 @@ func TestIdle(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		// What was written is synced, and what was allocated collected.
+		// Wait until writes are synced and garbage is collected.
 		pid, tick := s.cmd.Process.Pid, time.NewTicker(200*time.Millisecond)
 		defer tick.Stop()
 		settled := wakeUps(t, pid)

@@ -12,13 +12,11 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// burn is a script that takes ARGV[1] turns and uses its own key only.
+// burn is a script that runs ARGV[1] loops and uses only its own key.
 var burn = redis.NewScript(`local x = 0 for i = 1, tonumber(ARGV[1]) do x = x + i % 7 end redis.call('SET', KEYS[1], x) return x`)
 
-// TestSlowScriptHoldsUpNobody runs scripts of 10 ms on one slot, one after the
-// other, and wants commands on another to go on beside them: at the median, and
-// with ENGINE_FAULTS=full, for which the machine has to be idle, within 1 ms for
-// 99 of 100.
+// TestSlowScriptHoldsUpNobody: while scripts of 10 ms run on one slot, one after the other, the median command on
+// another slot is not delayed. With ENGINE_FAULTS=full, on an idle machine, 99 of 100 take less than 1 ms.
 func TestSlowScriptHoldsUpNobody(t *testing.T) {
 	s := startServe(t, "--threads=2")
 	busy, other := dial(t, s.addr), dial(t, s.addr)

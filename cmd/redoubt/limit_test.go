@@ -37,7 +37,7 @@ func TestLimit(t *testing.T) {
 		if got := state(0, "try", "mail", "--rate", "2/h", "--burst", "3", "--n", "2"); got.Taken != 2 || got.Remaining != 1 || got.ResetAfter < 3_500_000 || got.ResetAfter > 3_600_000 {
 			t.Errorf("try 2: %+v", got)
 		}
-		// Once more is refused, and takes nothing.
+		// The next one is refused and takes nothing.
 		if got := state(exitBusy, "try", "mail", "--rate", "2/h", "--burst", "3", "--n", "2"); got.Allowed || got.Taken != 0 || got.Remaining != 1 || got.RetryAfter < 1_700_000 || got.RetryAfter > 1_800_000 {
 			t.Errorf("refused: %+v", got)
 		}
@@ -62,7 +62,7 @@ func TestLimit(t *testing.T) {
 			t.Errorf("a bad name: %q", stderr)
 		}
 
-		// A key of CL.THROTTLE is another limit, and each says so of the other.
+		// A key of CL.THROTTLE is another limit; each kind hints at the other.
 		client := clienttest.Open(t, url)
 		call, err := wire.NewThrottle(15, 30, 60, 4) // CL.THROTTLE cell 15 30 60 4
 		if err != nil {
@@ -90,7 +90,7 @@ func TestLimit(t *testing.T) {
 			t.Errorf("without --rate: %q", stderr)
 		}
 
-		// The state is the library's, and so is the limit that the server keeps.
+		// The library uses the same state and the same stored limit.
 		if _, stderr := limit(exitUsage, "try", "api"); !strings.Contains(stderr, `the server stores no limit for "api": give one with --rate`) {
 			t.Errorf("not kept: %q", stderr)
 		}

@@ -21,8 +21,8 @@ import (
 	"github.com/redoubt-go/redoubt/lock"
 )
 
-// eachServer runs a test on every server that `redoubt lock` may talk to: a
-// Redis, and `redoubt serve` in front of each kind of back end, make test but for pools.
+// eachServer runs a test on every kind of server for `redoubt lock`: a Redis, and `redoubt serve` in front of each
+// kind of back end. make test leaves out pools.
 func eachServer(t *testing.T, run func(t *testing.T, url string)) {
 	eachSingle(t, run)
 	if !testing.Short() {
@@ -61,8 +61,8 @@ func servePool(t *testing.T, servers string) (url string) {
 	return "redis://" + addr
 }
 
-// TestReleaseWakesTheNext: a redoubt that waits has the lock as soon as the one before gives it
-// back, long before the lease ends, whichever server of a pool has the lock.
+// TestReleaseWakesTheNext: a waiting redoubt gets the lock as soon as the holder releases it, long before the lease
+// ends, on any server of a pool.
 func TestReleaseWakesTheNext(t *testing.T) {
 	check := func(t *testing.T, url string) {
 		locks, err := lock.New(clienttest.Open(t, url), lock.Options{})
@@ -98,12 +98,14 @@ func TestReleaseWakesTheNext(t *testing.T) {
 	eachPool(t, check)
 }
 
-// TestLocksExclude: many redoubts run a command that notices if another runs.
+// TestLocksExclude: many redoubts run a command that fails if another one runs at the same time.
+//
+// Promise: Of all commands under one lock only one runs at a time.
 func TestLocksExclude(t *testing.T) {
 	eachServer(t, func(t *testing.T, url string) {
 		dir := t.TempDir()
 		witness, log := filepath.Join(dir, "witness"), filepath.Join(dir, "log")
-		// mkdir is atomic, and fails when another is inside.
+		// mkdir is atomic, and fails while another command runs.
 		const script = `mkdir "$1" || echo overlap >> "$2"; sleep 0.03; rmdir "$1"; echo $REDOUBT_FENCE >> "$2"`
 		const n = 12
 		var ps []*program
@@ -125,8 +127,8 @@ func TestLocksExclude(t *testing.T) {
 	})
 }
 
-// TestRefusedWhereServersAreEjected: in front of a pool with auto_eject_hosts the command line is refused
-// what the RESP commands are, and runs nothing. A limit works.
+// TestRefusedWhereServersAreEjected: a pool with auto_eject_hosts refuses the command line what it refuses the RESP
+// commands, and redoubt runs no command. Limits work.
 func TestRefusedWhereServersAreEjected(t *testing.T) {
 	t.Parallel()
 	url := servePool(t, fmt.Sprintf("auto_eject_hosts: true\n  servers:\n   - %s:1 redis-1\n   - %s:1 redis-2\n",
@@ -147,8 +149,8 @@ func TestRefusedWhereServersAreEjected(t *testing.T) {
 	}
 }
 
-// TestLockInDirectory: without a server, in a directory, the tokens rise too, and
-// what was killed leaves a lock that lasts as long as it said.
+// TestLockInDirectory: in a directory, without a server, tokens grow too, and the lock of a killed redoubt lasts for
+// its TTL.
 func TestLockInDirectory(t *testing.T) {
 	dir, log := filepath.Join(t.TempDir(), "locks"), filepath.Join(t.TempDir(), "log")
 	args := []string{"lock", "deploy", "--backend", "embedded:" + dir, "--ttl", "2s"}
@@ -179,8 +181,8 @@ func TestLockInDirectory(t *testing.T) {
 	}
 }
 
-// holding starts a command that holds a lock, deaf to SIGTERM, with a child
-// and a daemon in a session of its own, and returns their pids.
+// holding starts a command under a lock, with a child and a daemon in its own session. All ignore SIGTERM. It
+// returns their pids.
 func holding(t *testing.T, args ...string) (*program, []int) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "pids")
@@ -199,7 +201,7 @@ func holding(t *testing.T, args ...string) (*program, []int) {
 	return p, pids
 }
 
-// next is a command that writes who of the previous holder still runs.
+// next is a command that writes which processes of the previous holder still run.
 func next(t *testing.T, pids []int, args ...string) (*program, string) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "seen")
@@ -225,8 +227,8 @@ func checkNext(t *testing.T, p *program, file string) {
 	}
 }
 
-// TestKilledHolder: kill -9 of a redoubt ends its command and all that it
-// started, and the next gets the lock within the TTL.
+// TestKilledHolder: kill -9 of a redoubt ends its command with all descendants, and the next one gets the lock
+// within the TTL.
 func TestKilledHolder(t *testing.T) {
 	const ttl = 3 * time.Second
 	eachServer(t, func(t *testing.T, url string) {
@@ -242,8 +244,9 @@ func TestKilledHolder(t *testing.T) {
 	})
 }
 
-// TestLostServer: a holder that is cut off from the server ends its command
-// before another can have the lock.
+// TestLostServer: a holder that loses its server ends its command before another can have the lock.
+//
+// Promise: A command under a lock ends before another can have the lock when the server is unreachable.
 func TestLostServer(t *testing.T) {
 	slow.Test(t, "a lease of 3 s runs out while the server is cut off")
 	t.Parallel()
@@ -259,12 +262,11 @@ func TestLostServer(t *testing.T) {
 	mustContain(t, "stderr", first.stderr.String(), `lock "deploy": sh was ended: `)
 }
 
-// A process group that no terminal watches over gets SIGHUP when one of it is
-// stopped and another ends. That must not be the group of the tests.
+// An orphaned process group gets SIGHUP when a member is stopped and another ends. That must not be the group of the
+// tests.
 func init() { ownGroup = &syscall.SysProcAttr{Setpgid: true} }
 
-// TestStoppedHolder: a redoubt that is stopped (kill -STOP) can't renew, and
-// its command is ended all the same.
+// TestStoppedHolder: a stopped redoubt (kill -STOP) can't renew, and its command is ended in time.
 func TestStoppedHolder(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
@@ -278,8 +280,7 @@ func TestStoppedHolder(t *testing.T) {
 	}
 }
 
-// TestForcedAway: when somebody deletes the key, the next renewal tells, and
-// the command is killed at once.
+// TestForcedAway: the first renewal after another client deletes the key kills the command.
 func TestForcedAway(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
@@ -350,7 +351,7 @@ func TestExitCodes(t *testing.T) {
 			t.Errorf("exit %d, %q", code, stderr)
 		}
 	})
-	// Nothing of all that still holds the lock.
+	// The lock is free again.
 	if code, _, stderr := runToEnd(t, nil, "lock", "codes", "--no-wait", "--backend", srv.URL(), "--", "true"); code != 0 {
 		t.Errorf("the lock is still held: exit %d, %q", code, stderr)
 	}
@@ -374,7 +375,7 @@ func TestBusy(t *testing.T) {
 		t.Errorf("--wait=300ms: exit %d after %v, %q", code, took, stderr)
 	}
 
-	// The command line counts more than the environment, where 0 means nothing either.
+	// The command line overrides the environment. 0 is invalid there, too.
 	code, _, stderr = runToEnd(t, append(env, "REDOUBT_WAIT=1h"), "lock", "deploy", "--no-wait", "--", "true")
 	if code != exitBusy || !strings.Contains(stderr, `lock "deploy" is held by "me"`) {
 		t.Errorf("--no-wait and REDOUBT_WAIT: exit %d, %q", code, stderr)
@@ -384,7 +385,7 @@ func TestBusy(t *testing.T) {
 		t.Errorf("REDOUBT_WAIT=0: exit %d, %q", code, stderr)
 	}
 
-	// A waiter leaves at a signal, as the signal's victim.
+	// A signal ends a waiter with 128+n.
 	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP} {
 		waiter := start(t, env, "lock", "deploy", "--", "true")
 		eventually(t, "it waits", func() bool { return strings.Contains(waiter.stderr.String(), "waiting for lock") })
@@ -393,7 +394,7 @@ func TestBusy(t *testing.T) {
 			t.Errorf("%v while waiting: exit %d; want %d", sig, code, 128+int(sig))
 		}
 	}
-	// Another is not held up by those who left.
+	// Waiters that left don't delay another.
 	waiter := start(t, env, "lock", "deploy", "--", "true")
 	eventually(t, "it waits", func() bool { return strings.Contains(waiter.stderr.String(), "waiting for lock") })
 	began = time.Now()
@@ -425,8 +426,7 @@ func TestSignalIsForwarded(t *testing.T) {
 	}
 }
 
-// TestServerGoneAtRelease: the command's status counts, and what is left is
-// said.
+// TestServerGoneAtRelease: redoubt exits with the command's status, and warns that the lock stays held.
 func TestServerGoneAtRelease(t *testing.T) {
 	slow.Test(t, "a release is tried again for seconds")
 	t.Parallel()

@@ -16,8 +16,8 @@ import (
 	"github.com/redoubt-go/redoubt/internal/test/redistest"
 )
 
-// holdUntil starts a command under a lock that runs until the returned function is
-// called, or it is killed.
+// holdUntil starts a command under a lock. The command runs until the returned function is called, or until it is
+// killed.
 func holdUntil(t *testing.T, url string, args ...string) (p *program, let func()) {
 	t.Helper()
 	dir := t.TempDir()
@@ -44,7 +44,7 @@ func asJSON(t *testing.T, into any, args ...string) {
 	}
 }
 
-// TestLockList: what is held, and nothing else, on every kind of server.
+// TestLockList: lock ls lists exactly the held locks, on every kind of server.
 func TestLockList(t *testing.T) {
 	check := func(t *testing.T, url string) {
 		began := time.Now()
@@ -117,8 +117,8 @@ func deployState(t *testing.T, url string) (s lockState) {
 	return s
 }
 
-// TestLockRelease: a lock is taken from its holder, which ends its command, and
-// given to the next; nothing is taken from another than the one that is named.
+// TestLockRelease: lock release takes a lock from its holder, whose command ends, and the next waiter gets it. With
+// --fence it takes the lock from no other holder.
 func TestLockRelease(t *testing.T) {
 	t.Parallel()
 	url := redistest.Start(t).URL()
@@ -160,7 +160,7 @@ func TestLockRelease(t *testing.T) {
 	}
 	mustContain(t, "stderr", first.stderr.String(), `lock "deploy": sh was ended: `, "released by force")
 
-	// Of two permits one has to be named.
+	// With two permits taken, --fence is required.
 	a, _ := holdUntil(t, url, "geo", "--semaphore", "2", "--ttl", "3s")
 	_, let := holdUntil(t, url, "geo", "--semaphore", "2", "--ttl", "3s")
 	if code, _, stderr := release("geo", "--semaphore", "--force"); code != exitUsage || !strings.Contains(stderr, "has 2 permits taken: choose one with --fence") {
@@ -181,7 +181,7 @@ func TestLockRelease(t *testing.T) {
 	let()
 }
 
-// TestLockKinds: readers run together and without writers; of N permits N are held.
+// TestLockKinds: readers run together and exclude writers; a semaphore of N admits N.
 func TestLockKinds(t *testing.T) {
 	eachServer(t, func(t *testing.T, url string) {
 		busy := func(args ...string) {
@@ -216,8 +216,7 @@ func TestLockKinds(t *testing.T) {
 	})
 }
 
-// TestLockFair: who waits with --fair is served in the order of asking, and before
-// one who came without.
+// TestLockFair: waiters with --fair get the lock in the order of arrival, and before a client without it.
 func TestLockFair(t *testing.T) {
 	eachServer(t, func(t *testing.T, url string) {
 		_, let := holdUntil(t, url, "deploy", "--fair")

@@ -66,7 +66,7 @@ another token than --fence, and not released.`,
 	flags := cmd.Flags()
 	flags.BoolVar(&f.force, "force", false, "required, because the lock may be in use")
 	flags.Int64Var(&f.fence, "fence", 0, "release it only if its holder has the fencing token `N`")
-	flags.BoolVar(&f.semaphore, "semaphore", false, "NAME is that of a semaphore")
+	flags.BoolVar(&f.semaphore, "semaphore", false, "NAME is a semaphore")
 	onThisLine(flags, "force", "fence", "semaphore")
 	f.flags(flags, "locks")
 	return cmd

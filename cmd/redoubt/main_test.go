@@ -48,7 +48,7 @@ type program struct {
 	ended          chan struct{}
 }
 
-// environ is the test's environment without settings of redoubt.
+// environ returns the test's environment without settings of redoubt.
 func environ(more ...string) []string {
 	var env []string
 	for _, e := range os.Environ() {
@@ -59,7 +59,7 @@ func environ(more ...string) []string {
 	return append(env, more...)
 }
 
-// ownGroup starts a process in a group of its own, where there are groups.
+// ownGroup starts a process in its own process group, on systems with groups.
 var ownGroup *syscall.SysProcAttr
 
 // start starts redoubt. env are pairs NAME=value.
@@ -68,7 +68,7 @@ func start(t *testing.T, env []string, args ...string) *program {
 	return startAs(t, binary, env, args...)
 }
 
-// startAs starts redoubt by another program, which becomes it.
+// startAs starts redoubt by another program, which execs it.
 func startAs(t *testing.T, by string, env []string, args ...string) *program {
 	t.Helper()
 	p := &program{t: t, ended: make(chan struct{})}

@@ -13,7 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// resident returns the greatest resident memory that a process has had, in bytes.
+// resident returns the peak resident memory of a process, in bytes.
 func resident(t *testing.T, pid int) int64 {
 	t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
@@ -28,9 +28,9 @@ func resident(t *testing.T, pid int) int64 {
 	return kb << 10
 }
 
-// TestMemoryIsKept: with maxmemory and a directory the process takes at most twice as much, and
-// the base that docs/engine.md states, while keys are evicted and the log is compacted. It takes
-// seconds to write several times the limit.
+// TestMemoryIsKept: with maxmemory and a directory the process uses at most twice maxmemory plus the base of
+// docs/engine.md, while keys are evicted and the log is compacted. It takes seconds to write several times the
+// limit.
 func TestMemoryIsKept(t *testing.T) {
 	const limit, base = 48 << 20, 64 << 20
 	s := startServe(t, "--dir="+t.TempDir(), fmt.Sprintf("--maxmemory=%d", limit), "--maxmemory-policy=allkeys-lru")
@@ -72,10 +72,9 @@ func TestMemoryIsKept(t *testing.T) {
 	}
 }
 
-// TestClientsKeepToTheirBudget: idle clients, such as don't read large replies, pipelines of
-// which nobody reads the replies, and subscribers that have stopped, take no more than
-// docs/engine.md states, and another client is served all the time. MEMORY=full has 9,000 idle
-// clients, and ten times as many of the others.
+// TestClientsKeepToTheirBudget: idle clients, clients that don't read large replies, unread pipelines and stopped
+// subscribers use no more memory than docs/engine.md states, and the server keeps serving another client.
+// MEMORY=full has 9,000 idle clients, and ten times as many others.
 func TestClientsKeepToTheirBudget(t *testing.T) {
 	const maxMemory, base, each = 16 << 20, 64 << 20, 6 << 10
 	clients, idle, many := 32<<20, 1000, 50

@@ -10,8 +10,7 @@ import (
 	"testing"
 )
 
-// TestMemoryIsLimited: the limit is what was asked for, by each source of
-// settings, and holds.
+// TestMemoryIsLimited: each source of settings sets maxmemory and its policy, and the server keeps to them.
 func TestMemoryIsLimited(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "redoubt.yaml")
 	if err := os.WriteFile(file, []byte("maxmemory: 1mb\nmaxmemory-policy: allkeys-lru\n"), 0o600); err != nil {

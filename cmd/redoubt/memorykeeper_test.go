@@ -2,8 +2,8 @@ package main
 
 import "testing"
 
-// TestUncountedMemory: what clients hold is not counted twice in the limit of Go's collector, also
-// if it came or went since the collector ran.
+// TestUncountedMemory: the limit of Go's collector does not count memory of clients twice, even if it was allocated or
+// freed since the collector ran.
 func TestUncountedMemory(t *testing.T) {
 	const mb = 1 << 20
 	var u uncounted

@@ -16,7 +16,7 @@ import (
 	"github.com/redoubt-go/redoubt/internal/transfer"
 )
 
-// stocked starts a redis-server with a little of everything, saved to a file.
+// stocked starts a redis-server with keys of all types, saved to a file.
 func stocked(t *testing.T) (r *redistest.Server, file string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -34,7 +34,7 @@ func stocked(t *testing.T) (r *redistest.Server, file string) {
 
 const stockedKeys = 8
 
-// moved runs redoubt and wants an exit code and, in what it prints, some words.
+// moved runs redoubt and checks its exit code and texts in its output.
 func moved(t *testing.T, want int, words []string, args ...string) {
 	t.Helper()
 	code, out, stderr := runToEnd(t, nil, args...)
@@ -79,7 +79,7 @@ func TestImportAndExport(t *testing.T) {
 		t.Errorf("%s keys", n)
 	}
 
-	// Straight into a directory, and out of it.
+	// Directly into a directory, and out of it.
 	data := filepath.Join(dir, "data")
 	moved(t, 0, []string{"into " + data}, "import", r.URL(), "--dir", data)
 	durable := startServe(t, "--dir", data)
@@ -100,7 +100,7 @@ func TestImportAndExport(t *testing.T) {
 	}
 }
 
-// TestEmbeddedURLs: embedded:/path is a directory wherever there is a URL.
+// TestEmbeddedURLs: every URL may be embedded:/path, a directory.
 func TestEmbeddedURLs(t *testing.T) {
 	r, file := stocked(t)
 	a, b := filepath.Join(t.TempDir(), "a b"), filepath.Join(t.TempDir(), "b")
@@ -194,7 +194,7 @@ func TestMoveRefuses(t *testing.T) {
 	}
 	moved(t, 0, []string{"imported 8 keys", "left out 1 stream"}, "import", r.URL(), to, "--skip-unsupported")
 
-	// Redis 7.0 has no form for a time to live of fields.
+	// Redis 7.0 has no format for expiring fields.
 	if err := dial(t, s.addr).Do(t.Context(), "HEXPIRE", "h", 1000, "FIELDS", 1, "f").Err(); err != nil {
 		t.Fatal(err)
 	}
@@ -225,7 +225,7 @@ func TestMovePasswords(t *testing.T) {
 	}
 }
 
-// TestInterruptedImport: what the message counts is what is there.
+// TestInterruptedImport: the message has the number of keys that were written.
 func TestInterruptedImport(t *testing.T) {
 	r := redistest.Start(t)
 	r.CLI("DEBUG", "POPULATE", "200000", "key", "50")

@@ -92,7 +92,7 @@ func TestServePools(t *testing.T) {
 	mustContain(t, "log", s.stderr.String(), `"msg":"draining","signal":"terminated"`, `"msg":"ended"`)
 }
 
-// TestPoolsRefused: what is wrong with a file is told with its line.
+// TestPoolsRefused: serve and --test-conf print the errors of a file with their lines.
 func TestPoolsRefused(t *testing.T) {
 	const good = "a:\n  listen: 127.0.0.1:0\n"
 	const rest = "  redis: true\n  servers:\n   - 127.0.0.1:1:1\n"
@@ -132,7 +132,7 @@ func TestPoolsRefused(t *testing.T) {
 	}
 }
 
-// TestStatsFlags: flags of the stats port that make no sense are refused.
+// TestStatsFlags: serve refuses invalid flags of pools.
 func TestStatsFlags(t *testing.T) {
 	file := writePools(t, "a:\n  listen: 127.0.0.1:22999\n  redis: true\n  servers:\n   - 127.0.0.1:1:1\n")
 	for _, c := range []struct {

@@ -116,7 +116,7 @@ func TestQueue(t *testing.T) {
 		says("2 messages removed\n", "drain", "mail", "--force")
 		stats(queueState{})
 
-		// Lines, twice: with ids they are put once.
+		// Lines with IDs are put once, even if the command runs twice.
 		lines := filepath.Join(t.TempDir(), "lines")
 		if err := os.WriteFile(lines, []byte("one\n\ntwo\nthree"), 0o600); err != nil {
 			t.Fatal(err)
@@ -129,7 +129,7 @@ func TestQueue(t *testing.T) {
 		}
 		says("one\ntwo\nthree\n", "take", "mail", "--count", "10")
 
-		// Lines that are more together than one call puts.
+		// More bytes of lines than one call can put.
 		if err := os.WriteFile(lines, []byte(strings.Repeat(strings.Repeat("x", 1<<20)+"\n", 6)), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -138,7 +138,7 @@ func TestQueue(t *testing.T) {
 		}
 		says("6 messages removed\n", "drain", "mail", "--force")
 
-		// The dead.
+		// Dead messages.
 		kill(t, url, "mail", 1500)
 		out, stderr := q(0, "dead", "mail", "--count", "2")
 		rows := strings.Split(strings.TrimSpace(out), "\n")
@@ -182,8 +182,7 @@ func TestQueue(t *testing.T) {
 	t.Run("cluster", func(t *testing.T) { check(t, redistest.StartCluster(t, 3, 0).URL()) })
 }
 
-// What something else wrote into a queue is not printed as a message, but listed
-// among the dead.
+// take does not print an entry that is not a message: dead lists it.
 func TestQueueTakeOfUnreadable(t *testing.T) {
 	s := redistest.Start(t)
 	q := func(args ...string) string {
@@ -210,8 +209,7 @@ func TestQueueTakeOfUnreadable(t *testing.T) {
 	}
 }
 
-// A take waits until there is a message, also one that is due later, and until a
-// signal.
+// take waits for a message, including one that is due later, or for a signal.
 func TestQueueTakeWaits(t *testing.T) {
 	url := redistest.Start(t).URL()
 	for _, delay := range []string{"0s", "50ms"} {
@@ -233,7 +231,7 @@ func TestQueueTakeWaits(t *testing.T) {
 	}
 }
 
-// What can't be printed is handed back.
+// A message that can't be printed goes back to the queue.
 func TestQueueTakeToAFullPlace(t *testing.T) {
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	if err != nil {
@@ -253,7 +251,7 @@ func TestQueueTakeToAFullPlace(t *testing.T) {
 	}
 }
 
-// Bulk work tells how far it is: a line now and then where there is no terminal.
+// Bulk commands show their progress: a line now and then without a terminal.
 func TestProgressOfMessages(t *testing.T) {
 	var out bytes.Buffer
 	p := newProgress(&out, false, "requeueing")
@@ -264,7 +262,7 @@ func TestProgressOfMessages(t *testing.T) {
 	}
 }
 
-// Also the cancelling of many, which goes in steps.
+// So does cancelling many messages, in steps.
 func TestProgressOfCancel(t *testing.T) {
 	client := clienttest.Open(t, redistest.Start(t).URL())
 	q, err := queue.New[[]byte](client, queue.Options{Codec: queue.Bytes{}})

@@ -16,7 +16,7 @@ import (
 	"github.com/redoubt-go/redoubt/scan"
 )
 
-// TestScan goes over the keys of one server, and of a cluster, and deletes some.
+// TestScan scans the keys of a server and of a cluster, and deletes some.
 func TestScan(t *testing.T) {
 	for name, start := range map[string]func(t *testing.T) (url string, rdb redis.UniversalClient){
 		"redis": func(t *testing.T) (string, redis.UniversalClient) {
@@ -38,7 +38,7 @@ func TestScan(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			for i := range 600 { // a table that has grown is moved by those who read it
+			for i := range 600 { // reads rehash a table that has grown
 				if err := rdb.Exists(t.Context(), fmt.Sprint("tmp:", i%300)).Err(); err != nil {
 					t.Fatal(err)
 				}
@@ -102,7 +102,7 @@ func checkScan(t *testing.T, url string) {
 	mustContain(t, "a bad token", stderr, "scan: invalid token: it is cut off or altered")
 }
 
-// checkLimit goes over all keys in runs that --limit ends: each key is printed once.
+// checkLimit scans all keys in several runs with --limit: each key is printed once.
 func checkLimit(t *testing.T, run func(want int, args ...string) (out, stderr string)) {
 	t.Helper()
 	printed, runs, args := map[string]int{}, 0, []string{"scan", "--limit=40"}
@@ -126,7 +126,7 @@ func checkLimit(t *testing.T, run func(want int, args ...string) (out, stderr st
 			t.Errorf("%q is printed %d times", key, n)
 		}
 	}
-	// A run may end within its first step.
+	// --limit may end a run within its first step.
 	some, stderr := run(0, "scan", "--limit=7", "--count=1000")
 	_, token, _ := strings.Cut(strings.TrimSpace(stderr), "redoubt: 7 keys printed; to continue: --from ")
 	rest, _ := run(0, "scan", "--from", token)
@@ -138,7 +138,7 @@ func checkLimit(t *testing.T, run func(want int, args ...string) (out, stderr st
 	}
 }
 
-// A reader of a report sees what its numbers are of.
+// A report shows the unit of its numbers.
 func TestPrintReport(t *testing.T) {
 	r := scan.Report{
 		Found: 40, Measured: 20, Weight: 5<<20 + 300,
@@ -207,7 +207,7 @@ func TestCompletion(t *testing.T) {
 	}
 }
 
-// An interrupted run says how far it was and how to go on, and nothing is left out.
+// An interrupted run prints how far it got and how to continue, and the rest misses no key.
 func TestInterruptedDel(t *testing.T) {
 	s := redistest.Start(t)
 	rdb := redis.NewClient(&redis.Options{Addr: s.Addr()})

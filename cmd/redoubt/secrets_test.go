@@ -12,12 +12,11 @@ import (
 	"testing"
 )
 
-// marker is a part of every secret of TestNoSecretIsShown, and of nothing else. It
-// is a number, too, so that it passes for a port or a database.
+// marker is a part of every secret of TestNoSecretIsShown, and of no other text. It is a number, so that it is also a
+// valid port or database.
 const marker = "31337"
 
-// urls are those of servers with a secret in them, in every form in which one
-// writes them, or fails to.
+// urls returns URLs of a server with a secret, in every valid form and many invalid ones.
 func urls(server string) []string {
 	var all []string
 	for _, form := range []string{
@@ -35,8 +34,10 @@ func urls(server string) []string {
 	return all
 }
 
-// TestNoSecretIsShown puts a secret into every place that takes one, in the right
-// and in the wrong form, and wants it in no output.
+// TestNoSecretIsShown puts a secret into every place that accepts one, in valid and invalid forms: no output may
+// contain it.
+//
+// Promise: Redoubt shows no password in a log, an error, INFO or a metric, even if a URL or a file is malformed.
 func TestNoSecretIsShown(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)
@@ -55,7 +56,7 @@ func TestNoSecretIsShown(t *testing.T) {
 		}
 	}
 	servers := []string{"127.0.0.1:1", echoing(t)}
-	// These lead to the same place in the code, so that each URL is tried with one.
+	// These lead to the same code, so each URL is tried with only one of them.
 	like := [][]string{
 		{"serve", "--http=", "--listen=127.0.0.1:0", "--fsync=always", "--backend"}, {"serve", "--http=", "--listen=127.0.0.1:0", "--maxmemory=1mb", "--backend"},
 		{"serve", "--http=", "--listen=127.0.0.1:0", "--dir=" + dir, "--backend"}, {"serve", "--listen"}, {"serve", "--listen=127.0.0.1:0", "--http"},
@@ -117,8 +118,7 @@ func TestNoSecretIsShown(t *testing.T) {
 	check("", "scan", "--password="+marker, "--password-file=x")
 }
 
-// echoing is the address of a server that knows no command, and says with which
-// arguments.
+// echoing starts a server that refuses every command with its arguments, and returns its address.
 func echoing(t *testing.T) string {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

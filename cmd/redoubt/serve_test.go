@@ -28,7 +28,7 @@ import (
 type serving struct {
 	*program
 	addr, http string
-	line       map[string]any // what it said at its start
+	line       map[string]any // its log line "serving"
 }
 
 // startServe starts `redoubt serve` on free ports.
@@ -37,7 +37,7 @@ func startServe(t *testing.T, args ...string) *serving {
 	return startServing(t, append([]string{"--listen=127.0.0.1:0"}, args...)...)
 }
 
-// startServing starts `redoubt serve` where args say.
+// startServing starts `redoubt serve` with these arguments.
 func startServing(t *testing.T, args ...string) *serving {
 	t.Helper()
 	return startServingAs(t, binary, args...)
@@ -155,8 +155,7 @@ func TestUnixSocket(t *testing.T) {
 	}
 }
 
-// TestDrain: SIGTERM in the middle of a pipeline lets it finish, and takes no
-// more clients.
+// TestDrain: after SIGTERM the server finishes a pipeline in flight and accepts no more clients.
 func TestDrain(t *testing.T) {
 	r := redistest.Start(t)
 	s := startServe(t, "--backend", r.URL())
@@ -208,7 +207,7 @@ func TestDrain(t *testing.T) {
 	}
 }
 
-// TestSecondSignal ends a drain that would last.
+// TestSecondSignal: a second signal ends a drain at once.
 func TestSecondSignal(t *testing.T) {
 	r := redistest.Start(t)
 	s := startServe(t, "--backend", r.URL(), "--drain-timeout=1h")
@@ -221,7 +220,7 @@ func TestSecondSignal(t *testing.T) {
 	if _, err := io.WriteString(conn, ask); err != nil {
 		t.Fatal(err)
 	}
-	// Once there is an answer, there is a connection that can hang.
+	// The answer proves that there is a connection that can hang.
 	if line, err := bufio.NewReader(conn).ReadString('\n'); line != ":0\r\n" {
 		t.Fatalf("the first reply is %q, %v", line, err)
 	}
@@ -243,8 +242,8 @@ func TestSecondSignal(t *testing.T) {
 	r.Resume()
 }
 
-// TestSecondSignalEndsWhatever wants a second signal to end a process at once that is in
-// a transaction of minutes: its commands hold their keys, and the end waits for those.
+// TestSecondSignalEndsWhatever: a second signal ends a process in a transaction of minutes at once, although an orderly
+// shutdown waits for the locks of its keys.
 func TestSecondSignalEndsWhatever(t *testing.T) {
 	s := startServe(t, "--drain-timeout=10ms")
 	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", s.addr)
@@ -281,8 +280,8 @@ func TestSecondSignalEndsWhatever(t *testing.T) {
 	mustContain(t, "log", s.stderr.String(), "ended by a second signal before clients were closed and data was saved")
 }
 
-// TestDrainStopsScripts: scripts without an end, in a session of their client's
-// and on a connection of its own, don't hold up the end, nor does DEBUG SLEEP.
+// TestDrainStopsScripts: endless scripts, on the shared connection and on one of their own, don't delay the shutdown,
+// nor does DEBUG SLEEP.
 func TestDrainStopsScripts(t *testing.T) {
 	s := startServe(t, "--drain-timeout=100ms")
 	endless := strings.Repeat("EVAL 'while true do end' 0\r\n", 4)
@@ -403,8 +402,9 @@ func TestWithoutHTTP(t *testing.T) {
 	}
 }
 
-// TestServeKeepsSecrets: no password of the server, its clients or its back end is in
-// what it logs or tells.
+// TestServeKeepsSecrets: no log or answer has a password of the server, its clients or its back end.
+//
+// Promise: Redoubt shows no password in a log, an error, INFO or a metric, even if a URL or a file is malformed.
 func TestServeKeepsSecrets(t *testing.T) {
 	const secret = "s3cr3tw0rd"
 	r := redistest.Start(t, "--requirepass", secret)

@@ -9,11 +9,10 @@ import (
 	"github.com/redoubt-go/redoubt/internal/command"
 )
 
-// TestSettings tries the three sources on the real binary. Package settings
-// has the cases.
+// TestSettings tests the three sources on the real binary. Package settings tests all cases.
 func TestSettings(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "redoubt.yaml")
-	// "listen" belongs to another command that shares the file.
+	// "listen" is a setting of another command that shares the file.
 	if err := os.WriteFile(file, []byte("listen: 127.0.0.1:1\nformat: markdown\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}

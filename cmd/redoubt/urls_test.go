@@ -5,8 +5,7 @@ import (
 	"testing"
 )
 
-// TestRefusedURLs: what a URL is for is said in the same words at every door, and where one
-// doesn't take it, which does.
+// TestRefusedURLs: every door uses the same words for a URL that it refuses, and names the door that accepts it.
 func TestRefusedURLs(t *testing.T) {
 	const malformed = "malformed URL: want redis://user:password@host:port/db, with special characters in the password percent-encoded"
 	const (

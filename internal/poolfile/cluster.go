@@ -6,13 +6,13 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// cluster reads which nodes of a Redis Cluster are asked for the others.
+// cluster reads the nodes of a Redis Cluster that are asked for all others.
 func (p *parser) cluster(pool *Pool, v *yaml.Node) {
 	pool.Cluster = p.addresses("cluster", "node", v)
 }
 
-// checkCluster finds what doesn't go together with a cluster. lines are those of the
-// directives, and needs says that one needs something beside it.
+// checkCluster refuses directives that a cluster excludes. lines has the line of each directive; needs reports
+// a missing directive.
 func (p *parser) checkCluster(pool *Pool, lines map[string]int, needs func(directive, what string, fine bool)) {
 	needs("cluster", "redis: true", pool.Redis)
 	if lines["cluster"] == 0 {
@@ -25,12 +25,12 @@ func (p *parser) checkCluster(pool *Pool, lines map[string]int, needs func(direc
 	}
 	refuse("servers", "the nodes of the cluster name each other", true)
 	for _, d := range []string{"hash", "distribution"} {
-		refuse(d, "the cluster has its own", true)
+		refuse(d, "a cluster has its own", true)
 	}
-	refuse("hash_tag", `that of a cluster is "{}"`, pool.HashTag != "{}")
-	refuse("redis_db", "a cluster has database 0 alone", pool.RedisDB != 0)
-	refuse("auto_eject_hosts", "the nodes of the cluster replace one that fails", pool.AutoEjectHosts)
-	refuse("replicas", "the masters of a cluster alone are read", true)
+	refuse("hash_tag", `the hash tag of a cluster is "{}"`, pool.HashTag != "{}")
+	refuse("redis_db", "a cluster only has database 0", pool.RedisDB != 0)
+	refuse("auto_eject_hosts", "a cluster replaces failed nodes itself", pool.AutoEjectHosts)
+	refuse("replicas", "only the masters of a cluster are read", true)
 	for _, d := range []string{"sentinels", "sentinel_masters", "sentinel_user", "sentinel_password", "sentinel_tls"} {
 		refuse(d, "no Sentinel watches the nodes of a cluster", true)
 	}
@@ -40,9 +40,9 @@ func (p *parser) checkCluster(pool *Pool, lines map[string]int, needs func(direc
 // HasCluster reports whether the pool's keys are in a Redis Cluster.
 func (pool *Pool) HasCluster() bool { return len(pool.Cluster) > 0 }
 
-// addresses reads a list of hostname:port, of what a noun says.
+// addresses reads a list of hostname:port. noun is the singular of its elements in errors.
 func (p *parser) addresses(directive, noun string, v *yaml.Node) (list []string) {
-	if !p.plain(v, yaml.SequenceNode, noun+"s, each behind a dash") {
+	if !p.plain(v, yaml.SequenceNode, noun+"s, each after a dash") {
 		return nil
 	}
 	for _, n := range v.Content {
@@ -60,7 +60,7 @@ func (p *parser) addresses(directive, noun string, v *yaml.Node) (list []string)
 		}
 	}
 	if len(v.Content) == 0 {
-		p.fail(v.Line, "directive %q names none", directive)
+		p.fail(v.Line, "directive %q is empty", directive)
 	}
 	return list
 }

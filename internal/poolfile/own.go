@@ -12,7 +12,7 @@ import (
 	"github.com/redoubt-go/redoubt/internal/acl"
 )
 
-// ownDirectives are those of Redoubt alone: nutcracker refuses a file with one.
+// ownDirectives are Redoubt's own directives: nutcracker refuses a file with one.
 var ownDirectives = []string{
 	"listen_tls_cert", "listen_tls_key", "listen_tls_ca", "users", "replicas", "timeouts",
 	"server_tls", "server_tls_ca", "server_tls_cert", "server_tls_key", "server_tls_name", "server_user",
@@ -20,35 +20,35 @@ var ownDirectives = []string{
 	"cluster",
 }
 
-// A ListenTLS names the files for TLS with the clients. Without Cert there is none.
+// A ListenTLS names the files for TLS with clients. Without Cert clients use plain text.
 type ListenTLS struct {
 	Cert, Key string
-	CA        string // of the certificates that clients must have; empty: none need one
+	CA        string // authorities that sign clients' certificates; empty: clients need no certificate
 }
 
-// A ServerTLS says whether and how TLS is spoken with the servers.
+// A ServerTLS configures TLS with the servers.
 type ServerTLS struct {
 	Enabled   bool
-	CA        string // file of those that sign the servers' certificates; empty: the system's
-	Cert, Key string // files of what the servers are shown; empty: nothing
-	Name      string // that the servers' certificates are for; empty: the host of each
+	CA        string // file of authorities that sign the servers' certificates; empty: the system's
+	Cert, Key string // files of the client certificate; empty: none
+	Name      string // in the servers' certificates; empty: the host of each server
 }
 
-// A Replica is one of a server of a pool.
+// A Replica is a replica of a server of a pool.
 type Replica struct {
-	Address string // as net.Dial takes it, for tcp
+	Address string // for net.Dial with tcp
 	Of      string // the server's name
 	Line    int
 }
 
-// A User is who may use a pool.
+// A User is a user of a pool.
 type User struct {
 	Name  string
 	Rules string // of Redis' ACL
 	Line  int
 }
 
-// own reads a directive that is Redoubt's own.
+// own reads a directive of Redoubt's own.
 func (p *parser) own(pool *Pool, directive, value string) (err string) {
 	boolean := func(to *bool) string {
 		if value != "true" && value != "false" {
@@ -89,9 +89,9 @@ func (p *parser) own(pool *Pool, directive, value string) (err string) {
 	return ""
 }
 
-// users reads who may use a pool.
+// users reads the users of a pool.
 func (p *parser) users(pool *Pool, v *yaml.Node) {
-	if !p.plain(v, yaml.SequenceNode, "users, each behind a dash") {
+	if !p.plain(v, yaml.SequenceNode, "users, each after a dash") {
 		return
 	}
 	for _, n := range v.Content {
@@ -107,24 +107,23 @@ func (p *parser) users(pool *Pool, v *yaml.Node) {
 		default:
 			pool.Users = append(pool.Users, u)
 			if escapes {
-				p.warn(n.Line, "pool %q: user %q may run scripts, and what they do, but for the keys that they declare, is not looked at; -@scripting forbids them", pool.Name, u.Name)
+				p.warn(n.Line, "pool %q: user %q may run scripts, and the pool checks only the keys that these declare; -@scripting forbids scripts", pool.Name, u.Name)
 			}
 		}
 	}
 	if len(v.Content) == 0 {
-		p.fail(v.Line, "directive \"users\" names none")
+		p.fail(v.Line, "directive \"users\" is empty")
 	}
 }
 
-// parseUser reads a user: a name and a password, who may do all, or a line as Redis' ACL
-// files and ACL LIST have it. escapes is User.EscapesByScripts. What may be a password is not
-// in the error.
+// parseUser reads a user: a name and a password for a user with all rights, or a line as in Redis' ACL files
+// and ACL LIST. escapes is the result of User.EscapesByScripts. The error never shows a password.
 func parseUser(n *yaml.Node) (u User, escapes bool, fault string) {
 	u.Line = n.Line
 	name, rest, _ := strings.Cut(n.Value, " ")
 	switch {
 	case strings.HasPrefix(n.LineComment, "#") && !strings.HasPrefix(n.LineComment, "# "):
-		return u, false, "has a user with a rule that YAML takes for a comment, since it begins with #; want the user in quotes"
+		return u, false, "has a user with a rule that begins with #, which starts a comment in YAML; put the user in quotes"
 	case name == "" || rest == "":
 		return u, false, `has an invalid "name password" or "user name rules" format string`
 	case name != "user":
@@ -133,7 +132,7 @@ func parseUser(n *yaml.Node) (u User, escapes bool, fault string) {
 	}
 	u.Name, u.Rules, _ = strings.Cut(strings.TrimSpace(rest), " ")
 	if u.Rules == "" {
-		return u, false, `has "user" and one word behind it; want rules behind that, as "user name rules"`
+		return u, false, `has "user" and only a name; want "user name rules"`
 	}
 	user, err := acl.New(u.Name, u.Rules)
 	if err != nil {
@@ -142,13 +141,13 @@ func parseUser(n *yaml.Node) (u User, escapes bool, fault string) {
 	return u, user.EscapesByScripts(), ""
 }
 
-// replicas reads which servers have replicas.
+// replicas reads the replicas of the servers.
 func (p *parser) replicas(pool *Pool, v *yaml.Node) {
 	if v.Kind == yaml.ScalarNode && v.Value == "sentinel" {
 		pool.Sentinel.Replicas = true
 		return
 	}
-	if !p.plain(v, yaml.SequenceNode, "replicas, each behind a dash, or \"sentinel\"") {
+	if !p.plain(v, yaml.SequenceNode, "replicas, each after a dash, or \"sentinel\"") {
 		return
 	}
 	for _, n := range v.Content {
@@ -169,18 +168,18 @@ func (p *parser) replicas(pool *Pool, v *yaml.Node) {
 		}
 	}
 	if len(v.Content) == 0 {
-		p.fail(v.Line, "directive \"replicas\" names none")
+		p.fail(v.Line, "directive \"replicas\" is empty")
 	}
 }
 
-// timeouts reads which commands have another time-out.
+// timeouts reads the timeouts of single commands.
 func (p *parser) timeouts(pool *Pool, v *yaml.Node) {
-	if !p.plain(v, yaml.SequenceNode, "time-outs, each behind a dash") {
+	if !p.plain(v, yaml.SequenceNode, "timeouts, each after a dash") {
 		return
 	}
 	pool.Timeouts = make(map[string]time.Duration)
 	for _, n := range v.Content {
-		if !p.plain(n, yaml.ScalarNode, `a time-out, as "command milliseconds"`) {
+		if !p.plain(n, yaml.ScalarNode, `a timeout, as "command milliseconds"`) {
 			continue
 		}
 		name, number, _ := strings.Cut(n.Value, " ")
@@ -190,7 +189,7 @@ func (p *parser) timeouts(pool *Pool, v *yaml.Node) {
 		case err != "":
 			p.fail(n.Line, "directive \"timeouts\" has an invalid \"command milliseconds\" format string: %q", n.Value)
 		case acl.Lookup(name) == nil || strings.Contains(name, "|"):
-			p.fail(n.Line, "directive \"timeouts\" has the command %q, and there is none of that name", name)
+			p.fail(n.Line, "directive \"timeouts\" has the unknown command %q", name)
 		case twice:
 			p.fail(n.Line, "directive \"timeouts\" has %q twice", name)
 		case ms == 0:
@@ -200,11 +199,11 @@ func (p *parser) timeouts(pool *Pool, v *yaml.Node) {
 		}
 	}
 	if len(v.Content) == 0 {
-		p.fail(v.Line, "directive \"timeouts\" names none")
+		p.fail(v.Line, "directive \"timeouts\" is empty")
 	}
 }
 
-// checkOwn finds what doesn't go together. lines are those of the directives.
+// checkOwn refuses directives that exclude each other. lines has the line of each directive.
 func (p *parser) checkOwn(pool *Pool, lines map[string]int) {
 	needs := func(directive, what string, fine bool) {
 		if lines[directive] != 0 && !fine {
@@ -223,18 +222,18 @@ func (p *parser) checkOwn(pool *Pool, lines map[string]int) {
 	needs("server_user", "redis_auth", pool.RedisAuth != "")
 	needs("users", "redis: true", pool.Redis)
 	if pool.RedisAuth != "" && slices.ContainsFunc(pool.Users, func(u User) bool { return u.Name == "default" }) {
-		p.fail(lines["users"], "directive \"users\" has the user \"default\", whose password is that of directive \"redis_auth\"")
+		p.fail(lines["users"], "directive \"users\" has the user \"default\", but directive \"redis_auth\" sets the password of that user")
 	}
 	needs("replicas", "redis: true", pool.Redis)
 	needs("timeouts", "redis: true", pool.Redis)
 	for _, r := range pool.Replicas {
 		if !slices.ContainsFunc(pool.Servers, func(s Server) bool { return s.Name == r.Of }) {
-			p.fail(r.Line, "directive \"replicas\" has a replica of %q, and pool %q has no such server", r.Of, pool.Name)
+			p.fail(r.Line, "directive \"replicas\" has a replica of %q, but pool %q has no such server", r.Of, pool.Name)
 		}
 	}
 	for _, s := range pool.Servers {
 		if pool.ServerTLS.Enabled && s.Network == "unix" {
-			p.fail(s.Line, "server %q is a unix socket, and directive \"server_tls\" is for \"hostname:port\" alone", s.Name)
+			p.fail(s.Line, "server %q is a unix socket, but directive \"server_tls\" needs \"hostname:port\"", s.Name)
 		}
 	}
 	p.checkSentinels(pool, lines, needs)

@@ -43,7 +43,7 @@ func TestOwnDirectives(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := f.Pools[0]
-	if want := []string{`f:12: pool "a": user "orders" may run scripts, and what they do, but for the keys that they declare, is not looked at; -@scripting forbids them`}; !reflect.DeepEqual(f.Warnings, want) {
+	if want := []string{`f:12: pool "a": user "orders" may run scripts, and the pool checks only the keys that these declare; -@scripting forbids scripts`}; !reflect.DeepEqual(f.Warnings, want) {
 		t.Errorf("%q", f.Warnings)
 	}
 	if want := []poolfile.Replica{{"10.0.0.1:6380", "127.0.0.1:2", 23}, {"[::1]:6380", "other", 24}}; !reflect.DeepEqual(p.Replicas, want) {
@@ -82,23 +82,23 @@ func TestOwnDirectivesRefused(t *testing.T) {
 		{"  redis: true\n  server_user: x\n", `f:4: conf: directive "server_user" needs redis_auth beside it`},
 		{"  users:\n   - a b\n", `f:3: conf: directive "users" needs redis: true beside it`},
 		{"  redis: true\n  users:\n   - hush\n", `f:5: conf: directive "users" has an invalid "name password" or "user name rules" format string`},
-		{"  redis: true\n  users:\n   - user hush\n", `f:5: conf: directive "users" has "user" and one word behind it; want rules`},
+		{"  redis: true\n  users:\n   - user hush\n", `f:5: conf: directive "users" has "user" and only a name; want`},
 		{"  redis: true\n  users:\n   - a b\n   - user c on hush +nosuch\n", `f:6: conf: directive "users" has the user "c": rule 2 is unknown; want one of`},
 		{"  redis: true\n  users:\n   - user c on hush +nosuch\n", `rule 3 is "+nosuch", and there is no such command`},
 		{"  redis: true\n  users:\n   - user c on (hush)\n", `rule 2 is a selector; they are not supported`},
-		{"  redis: true\n  users:\n   - user c on +@all #hush -@dangerous\n", `f:5: conf: directive "users" has a user with a rule that YAML takes for a comment`},
+		{"  redis: true\n  users:\n   - user c on +@all #hush -@dangerous\n", `f:5: conf: directive "users" has a user with a rule that begins with #`},
 		{"  redis: true\n  users:\n   - a b\n   - a c\n", `f:6: conf: pool "a" has users with same name "a"`},
 		{"  replicas:\n   - 1.1.1.1:1 127.0.0.1:2\n", `f:3: conf: directive "replicas" needs redis: true beside it`},
-		{"  redis: true\n  replicas:\n   - 1.1.1.1:1 b\n", `f:5: conf: directive "replicas" has a replica of "b", and pool "a" has no such server`},
+		{"  redis: true\n  replicas:\n   - 1.1.1.1:1 b\n", `f:5: conf: directive "replicas" has a replica of "b", but pool "a" has no such server`},
 		{"  redis: true\n  replicas:\n   - 1.1.1.1 b\n", `f:5: conf: directive "replicas" has an invalid "hostname:port name" format string`},
 		{"  redis: true\n  replicas:\n   - a:1 b\n   - a:1 b\n", `f:6: conf: directive "replicas" has "a:1 b" twice`},
-		{"  redis: true\n  redis_auth: x\n  users:\n   - default y\n", `f:5: conf: directive "users" has the user "default", whose password is that of directive "redis_auth"`},
+		{"  redis: true\n  redis_auth: x\n  users:\n   - default y\n", `f:5: conf: directive "users" has the user "default", but directive "redis_auth" sets the password of that user`},
 		{"  timeouts:\n   - get 5\n", `f:3: conf: directive "timeouts" needs redis: true beside it`},
 		{"  redis: true\n  timeouts:\n   - get\n", `f:5: conf: directive "timeouts" has an invalid "command milliseconds" format string: "get"`},
 		{"  redis: true\n  timeouts:\n   - get 5s\n", `f:5: conf: directive "timeouts" has an invalid "command milliseconds" format string: "get 5s"`},
-		{"  redis: true\n  timeouts:\n   - nosuch 5\n", `f:5: conf: directive "timeouts" has the command "nosuch", and there is none of that name`},
+		{"  redis: true\n  timeouts:\n   - nosuch 5\n", `f:5: conf: directive "timeouts" has the unknown command "nosuch"`},
 		{"  redis: true\n  timeouts:\n   - get 5\n   - GET 6\n", `f:6: conf: directive "timeouts" has "get" twice`},
-		{"  redis: true\n  users: a\n", `f:4: conf: there is a single value; want users, each behind a dash`},
+		{"  redis: true\n  users: a\n", `f:4: conf: found a single value; want users, each after a dash`},
 	} {
 		_, err := poolfile.Parse("f", []byte("a:\n  listen: 127.0.0.1:1\n"+c.text+servers))
 		if err == nil || !strings.Contains(err.Error(), c.want) {

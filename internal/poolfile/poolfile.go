@@ -1,11 +1,12 @@
-// Package poolfile reads twemproxy's configuration: pools of servers, in YAML.
+// Package poolfile reads twemproxy's configuration file: pools of servers, in YAML.
 //
-// There are also directives of Redoubt's own, for what nutcracker doesn't do. Every
-// other key, default and rule is that of nutcracker 0.5, whose words the errors use, but each says in which line it is and what is allowed, and all are
-// returned, not the first alone. A file that nutcracker takes is taken, with
-// these differences: client_connections counts, which nutcracker parses and
-// forgets; a number must fit in 31 bits, and permissions must be octal, which
-// nutcracker doesn't look at.
+//	file, err := poolfile.Parse("nutcracker.yml", text)
+//
+// Keys, defaults, rules and the wording of errors are those in nutcracker 0.5, and there are directives of
+// Redoubt's own. Each error names its line and what is allowed, and Parse returns all errors, not only the
+// first. It accepts every file that nutcracker accepts, with these differences: client_connections is a limit,
+// where nutcracker ignores it; a number must fit in 31 bits, and permissions must be octal, where nutcracker
+// does not check.
 package poolfile
 
 import (
@@ -27,21 +28,21 @@ import (
 	"github.com/redoubt-go/redoubt/internal/settings"
 )
 
-// A File is what a file says.
+// A File is the content of a file.
 type File struct {
 	// Pools are in the order of the file.
 	Pools []Pool
-	// Warnings are about what is allowed and hardly meant.
+	// Warnings are about settings that are allowed but probably mistakes.
 	Warnings []string
 }
 
-// A Pool is a number of servers that clients see as one, and where they find it.
+// A Pool is a group of servers that clients use as one, with the address for clients.
 type Pool struct {
 	Name string
 	Line int // in the file
 
-	// Network and Address are what to listen on, as net.Listen takes them, and
-	// Perm the permissions of a unix socket, 0 for the default.
+	// Network and Address are the arguments of net.Listen. Perm are the permissions of a unix socket; 0 is the
+	// default.
 	Network, Address string
 	Perm             uint32
 
@@ -49,9 +50,9 @@ type Pool struct {
 	Distribution ring.Distribution
 	HashTag      string
 
-	Timeout                    time.Duration // for a server's answer; negative: none
+	Timeout                    time.Duration // of commands; negative: none
 	Backlog, ClientConnections int
-	Redis                      bool // else memcached
+	Redis                      bool // false: memcached
 	RedisAuth                  string
 	RedisDB                    int
 	TCPKeepalive, Reuseport    bool
@@ -61,26 +62,26 @@ type Pool struct {
 	ServerFailureLimit         int
 	Servers                    []Server
 
-	// Of Redoubt alone.
+	// Directives of Redoubt's own.
 	ListenTLS  ListenTLS
 	ServerTLS  ServerTLS
-	ServerUser string // that goes with RedisAuth at the servers; empty: default
-	Users      []User // of the clients, beside the one of RedisAuth
+	ServerUser string // for RedisAuth at the servers; empty: default
+	Users      []User // of clients, besides the user of RedisAuth
 	Replicas   []Replica
 	Sentinel   Sentinel
-	Cluster    []string                 // nodes of a Redis Cluster, as net.Dial takes them, in the place of Servers
-	Timeouts   map[string]time.Duration // of commands, by their names in lower case; negative: none
+	Cluster    []string                 // nodes of a Redis Cluster, as for net.Dial, instead of Servers
+	Timeouts   map[string]time.Duration // by the command's name in lower case; negative: none
 }
 
-// A Server is one of a pool.
+// A Server is a server of a pool.
 type Server struct {
 	ring.Server
-	// Network and Address are as net.Dial takes them.
+	// Network and Address are the arguments of net.Dial.
 	Network, Address string
 	Line             int
 }
 
-// ServersOf returns the servers as a ring takes them.
+// ServersOf returns the servers for package ring.
 func (pool *Pool) ServersOf() []ring.Server {
 	servers := make([]ring.Server, len(pool.Servers))
 	for i, s := range pool.Servers {
@@ -89,10 +90,10 @@ func (pool *Pool) ServersOf() []ring.Server {
 	return servers
 }
 
-// An Error says what is wrong with a line of a file.
+// An Error is an error in a line of a file.
 type Error struct {
 	File string
-	Line int // 0: of the file as a whole
+	Line int // 0: the file as a whole
 	Text string
 }
 
@@ -103,8 +104,8 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s:%d: conf: %s", e.File, e.Line, e.Text)
 }
 
-// Parse reads a file's text. name is for the errors: those that errors.As finds
-// are of type *Error, joined, in the order of the lines.
+// Parse reads the text of a file. name is the name of the file in errors. It returns all errors joined, each
+// an *Error, in the order of their lines.
 func Parse(name string, text []byte) (File, error) {
 	p := parser{name: name}
 	p.file(text)
@@ -138,7 +139,7 @@ func (p *parser) file(text []byte) {
 	var doc yaml.Node
 	switch err := d.Decode(&doc); {
 	case errors.Is(err, io.EOF):
-		p.fail(0, "there are no pools")
+		p.fail(0, "the file has no pools")
 		return
 	case err != nil:
 		p.syntax(err)
@@ -146,7 +147,7 @@ func (p *parser) file(text []byte) {
 	}
 	var another yaml.Node
 	if err := d.Decode(&another); err == nil {
-		p.fail(another.Line, "there is a second document; want one")
+		p.fail(another.Line, "the file has a second document; want one")
 	} else if !errors.Is(err, io.EOF) {
 		p.syntax(err)
 	}
@@ -171,11 +172,11 @@ func (p *parser) file(text []byte) {
 		p.out.Pools = append(p.out.Pools, pool)
 	}
 	if len(root.Content) == 0 {
-		p.fail(root.Line, "there are no pools")
+		p.fail(root.Line, "the file has no pools")
 	}
 }
 
-// syntax reports what the YAML library says, which names the line in its text.
+// syntax reports an error of the YAML library, which has the line in its text.
 func (p *parser) syntax(err error) {
 	text := settings.NoYAML(err)
 	line := 0
@@ -185,11 +186,10 @@ func (p *parser) syntax(err error) {
 			line, text = n, what
 		}
 	}
-	p.fail(line, "this is no YAML: %s", text)
+	p.fail(line, "invalid YAML: %s", text)
 }
 
-// plain reports whether n is of a kind, and written without what nutcracker
-// doesn't take.
+// plain reports whether n is of this kind, and without YAML features that nutcracker refuses.
 func (p *parser) plain(n *yaml.Node, kind yaml.Kind, want string) bool {
 	kinds := map[yaml.Kind]string{yaml.MappingNode: "a mapping", yaml.SequenceNode: "a list", yaml.ScalarNode: "a single value"}
 	switch {
@@ -200,14 +200,14 @@ func (p *parser) plain(n *yaml.Node, kind yaml.Kind, want string) bool {
 	case n.Style&yaml.FlowStyle != 0:
 		p.fail(n.Line, "flow style, with brackets or braces, is disallowed; write one entry a line")
 	case n.Kind != kind:
-		p.fail(n.Line, "there is %s; want %s", kinds[n.Kind], want)
+		p.fail(n.Line, "found %s; want %s", kinds[n.Kind], want)
 	default:
 		return true
 	}
 	return false
 }
 
-// directives are those of nutcracker, in its order.
+// directives are nutcracker's directives, in its order.
 var directives = []string{
 	"listen", "hash", "hash_tag", "distribution", "timeout", "backlog", "client_connections", "redis", "tcpkeepalive",
 	"reuseport", "redis_auth", "redis_db", "preconnect", "auto_eject_hosts", "server_connections", "server_retry_timeout",
@@ -267,13 +267,13 @@ func (p *parser) pool(key, body *yaml.Node) Pool {
 		p.fail(lines["redis_auth"], "directive \"redis_auth\" is only valid for a redis pool; want redis: true beside it")
 	}
 	if pool.Hash == ring.CRC32 && pool.Distribution == ring.Ketama && len(pool.Servers) > 1 {
-		p.warn(lines["hash"], "pool %q: crc32 has 15 bits, so that ketama sends nearly all keys to one server; crc32a has 32", pool.Name)
+		p.warn(lines["hash"], "pool %q: crc32 has 15 bits, so ketama sends nearly all keys to one server; crc32a has 32", pool.Name)
 	}
 	if pool.ClientConnections > 0 {
-		p.warn(lines["client_connections"], "pool %q: at most %d clients are let in, where nutcracker takes any number", pool.Name, pool.ClientConnections)
+		p.warn(lines["client_connections"], "pool %q: client_connections limits the pool to %d clients; nutcracker ignores it", pool.Name, pool.ClientConnections)
 	}
 	if pool.Distribution == ring.Random && len(pool.Servers) > 1 {
-		p.warn(lines["distribution"], "pool %q: random sends a key now to one server and now to another, and looks at no weight", pool.Name)
+		p.warn(lines["distribution"], "pool %q: random sends a key to any server, and ignores weights", pool.Name)
 	}
 	return pool
 }
@@ -377,7 +377,7 @@ func (pool *Pool) listen(s string) (err string) {
 	return ""
 }
 
-// hostPort returns s, a "hostname:port", as net.Dial takes it.
+// hostPort returns s, a "hostname:port", as an address for net.Dial.
 func hostPort(s string) (addr string, ok bool) {
 	host, port, found := cutLast(s, ":")
 	return net.JoinHostPort(host, port), found && isPort(port)
@@ -397,7 +397,7 @@ func cutLast(s, sep string) (before, after string, found bool) {
 }
 
 func (p *parser) servers(pool *Pool, v *yaml.Node) {
-	if !p.plain(v, yaml.SequenceNode, "servers, each behind a dash") {
+	if !p.plain(v, yaml.SequenceNode, "servers, each after a dash") {
 		return
 	}
 	lines := map[string]int{}
@@ -421,7 +421,7 @@ func (p *parser) servers(pool *Pool, v *yaml.Node) {
 	}
 }
 
-// ketamaPort is not part of a server's name, as libmemcached has it.
+// ketamaPort is left out of a server's name, as in libmemcached.
 const ketamaPort = "11211"
 
 func parseServer(text string) (s Server, err string) {
@@ -441,7 +441,7 @@ func parseServer(text string) (s Server, err string) {
 		if strings.Contains(addr, ":") {
 			return s, "has an invalid " + format
 		}
-		// nutcracker takes the colon behind the path for part of the name.
+		// In nutcracker the colon after the path is part of the name.
 		s.Network, s.Address, s.Name = "unix", addr, addr+":"
 	} else {
 		host, port, found := cutLast(addr, ":")

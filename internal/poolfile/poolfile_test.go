@@ -13,7 +13,7 @@ import (
 	"github.com/redoubt-go/redoubt/internal/proxy/ring"
 )
 
-// The file of the usual tutorial.
+// The file of twemproxy's tutorial.
 const tutorial = `alpha:
   listen: 127.0.0.1:22121
   hash: fnv1a_64
@@ -105,28 +105,28 @@ second:
 	}
 }
 
-// Each fault is told with its line, in nutcracker's words where it has some, and
-// all of a file at once. nutcracker refuses the same files.
+// Parse returns all errors of a file with their lines, in nutcracker's words where it has some. nutcracker refuses
+// the same files.
 func TestFaults(t *testing.T) {
 	const listen, servers = "  listen: 127.0.0.1:22121\n", "  servers:\n   - 127.0.0.1:8081:1\n"
 	for _, tt := range []struct {
 		name, text string
 		want       []string
 	}{
-		{"nothing", "", []string{"f: conf: there are no pools"}},
-		{"comment", "# a\n", []string{"f: conf: there are no pools"}},
-		{"no YAML", "a: b: c\n", []string{"f: conf: this is no YAML: mapping values are not allowed in this context"}},
-		{"tab", "a:\n\tb: c\n", []string{"f:2: conf: this is no YAML: found character that cannot start any token"}},
-		{"scalar", "a\n", []string{"f:1: conf: there is a single value; want pools, each a name with directives below it"}},
-		{"list", "- a\n", []string{"f:1: conf: there is a list; want pools, each a name with directives below it"}},
-		{"pool without body", "a:\n", []string{"f:1: conf: there is a single value; want directives, indented below the pool's name"}},
+		{"nothing", "", []string{"f: conf: the file has no pools"}},
+		{"comment", "# a\n", []string{"f: conf: the file has no pools"}},
+		{"no YAML", "a: b: c\n", []string{"f: conf: invalid YAML: mapping values are not allowed in this context"}},
+		{"tab", "a:\n\tb: c\n", []string{"f:2: conf: invalid YAML: found character that cannot start any token"}},
+		{"scalar", "a\n", []string{"f:1: conf: found a single value; want pools, each a name with directives below it"}},
+		{"list", "- a\n", []string{"f:1: conf: found a list; want pools, each a name with directives below it"}},
+		{"pool without body", "a:\n", []string{"f:1: conf: found a single value; want directives, indented below the pool's name"}},
 		{"flow", "a: {listen: x}\n", []string{"f:1: conf: flow style, with brackets or braces, is disallowed; write one entry a line"}},
 		{"flow of servers", "a:\n" + listen + "  servers: [a:1:1]\n", []string{"f:3: conf: flow style, with brackets or braces, is disallowed; write one entry a line"}},
 		{"anchor", "a: &x\n" + listen + servers, []string{"f:1: conf: alias and anchor are disallowed"}},
 		{"tag", "a:\n" + listen + servers + "  redis_auth: !!str x\n", []string{"f:5: conf: tag is disallowed"}},
 		{"no listen", "a:\n" + servers, []string{`f:1: conf: directive "listen" is missing in pool "a"`}},
 		{"no servers", "a:\n" + listen, []string{`f:1: conf: pool "a" has no servers`}},
-		{"servers no list", "a:\n" + listen + "  servers: b:1:1\n", []string{"f:3: conf: there is a single value; want servers, each behind a dash"}},
+		{"servers no list", "a:\n" + listen + "  servers: b:1:1\n", []string{"f:3: conf: found a single value; want servers, each after a dash"}},
 		{"unknown", "a:\n" + listen + servers + "  hsh: md5\n", []string{`f:5: conf: directive "hsh" is unknown; want one of listen, hash, `}},
 		{"duplicate", "a:\n" + listen + listen + servers, []string{`f:3: conf: directive "listen" is a duplicate of line 2`}},
 		{"hash", "a:\n" + listen + "  hash: sha1\n" + servers, []string{`f:3: conf: directive "hash" is not a valid hash; want one of [one_at_a_time `}},
@@ -181,7 +181,7 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
-// nutcrackerTakes asks nutcracker itself, where it is installed.
+// nutcrackerTakes reports whether nutcracker accepts a file, if it is installed.
 func nutcrackerTakes(t *testing.T, text string) bool {
 	t.Helper()
 	path, err := exec.LookPath("nutcracker")

@@ -7,24 +7,24 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// A Sentinel says which Sentinels know where the servers of a pool are, and how they are
-// asked. Without Addresses there are none.
+// A Sentinel configures the Sentinels that know the addresses of a pool's servers. Without Addresses the pool
+// uses none.
 type Sentinel struct {
-	Addresses      []string // as net.Dial takes them, for tcp
-	Masters        []Master // of the servers that they call otherwise
-	User, Password string   // empty: default, none
+	Addresses      []string // for net.Dial with tcp
+	Masters        []Master // of servers whose master has another name
+	User, Password string   // empty: the default user, no password
 	TLS            bool     // with the files of ServerTLS
-	Replicas       bool     // the Sentinels name replicas to read from, too
+	Replicas       bool     // read from replicas that the Sentinels name
 }
 
-// A Master is how the Sentinels call a server.
+// A Master is the Sentinels' name of a server.
 type Master struct {
 	Name string
 	Of   string // the server's name
 	Line int
 }
 
-// MasterOf returns how the Sentinels call a server of the pool.
+// MasterOf returns the Sentinels' name of a server of the pool.
 func (pool *Pool) MasterOf(server string) string {
 	for _, m := range pool.Sentinel.Masters {
 		if m.Of == server {
@@ -34,14 +34,14 @@ func (pool *Pool) MasterOf(server string) string {
 	return server
 }
 
-// sentinels reads where the Sentinels are.
+// sentinels reads the addresses of the Sentinels.
 func (p *parser) sentinels(pool *Pool, v *yaml.Node) {
 	pool.Sentinel.Addresses = p.addresses("sentinels", "Sentinel", v)
 }
 
-// sentinelMasters reads how the Sentinels call servers.
+// sentinelMasters reads the Sentinels' names of servers.
 func (p *parser) sentinelMasters(pool *Pool, v *yaml.Node) {
-	if !p.plain(v, yaml.SequenceNode, "masters, each behind a dash") {
+	if !p.plain(v, yaml.SequenceNode, "masters, each after a dash") {
 		return
 	}
 	for _, n := range v.Content {
@@ -52,7 +52,7 @@ func (p *parser) sentinelMasters(pool *Pool, v *yaml.Node) {
 		m := Master{name, of, n.Line}
 		switch {
 		case !isMasterName(name) || of == "":
-			p.fail(n.Line, "directive \"sentinel_masters\" has an invalid \"master name\" format string, with the name that the Sentinels have for it and that of a server: %q", n.Value)
+			p.fail(n.Line, "directive \"sentinel_masters\" has an invalid \"master name\" format string, with the Sentinels' name of the master and the name of a server: %q", n.Value)
 		case slices.ContainsFunc(pool.Sentinel.Masters, func(o Master) bool { return o.Name == m.Name || o.Of == m.Of }):
 			p.fail(n.Line, "directive \"sentinel_masters\" has the master or the server of %q twice", n.Value)
 		default:
@@ -60,11 +60,11 @@ func (p *parser) sentinelMasters(pool *Pool, v *yaml.Node) {
 		}
 	}
 	if len(v.Content) == 0 {
-		p.fail(v.Line, "directive \"sentinel_masters\" names none")
+		p.fail(v.Line, "directive \"sentinel_masters\" is empty")
 	}
 }
 
-// isMasterName reports whether Sentinels take a name.
+// isMasterName reports whether Sentinel allows the name for a master.
 func isMasterName(s string) bool {
 	other := func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("._-", r)
@@ -72,8 +72,8 @@ func isMasterName(s string) bool {
 	return s != "" && !strings.ContainsFunc(s, other)
 }
 
-// checkSentinels finds what doesn't go together. lines are those of the directives, and
-// needs says that one needs something beside it.
+// checkSentinels refuses directives that Sentinels exclude. lines has the line of each directive; needs reports
+// a missing directive.
 func (p *parser) checkSentinels(pool *Pool, lines map[string]int, needs func(directive, what string, fine bool)) {
 	needs("sentinels", "redis: true", pool.Redis)
 	for _, d := range []string{"sentinel_masters", "sentinel_user", "sentinel_password", "sentinel_tls"} {
@@ -85,7 +85,7 @@ func (p *parser) checkSentinels(pool *Pool, lines map[string]int, needs func(dir
 	}
 	for _, m := range pool.Sentinel.Masters {
 		if !slices.ContainsFunc(pool.Servers, func(s Server) bool { return s.Name == m.Of }) {
-			p.fail(m.Line, "directive \"sentinel_masters\" has a master for %q, and pool %q has no such server", m.Of, pool.Name)
+			p.fail(m.Line, "directive \"sentinel_masters\" has a master for %q, but pool %q has no such server", m.Of, pool.Name)
 		}
 	}
 	if lines["sentinels"] == 0 {
@@ -96,7 +96,7 @@ func (p *parser) checkSentinels(pool *Pool, lines map[string]int, needs func(dir
 		m := pool.MasterOf(s.Name)
 		switch other, twice := masters[m]; {
 		case !isMasterName(m):
-			p.fail(s.Line, "no Sentinel knows a server by the name %q: say in directive \"sentinel_masters\" which master it is", s.Name)
+			p.fail(s.Line, "%q can't be the name of a master: name its master in directive \"sentinel_masters\"", s.Name)
 		case twice:
 			p.fail(s.Line, "servers %q and %q are the same master %q", other, s.Name, m)
 		}

@@ -59,10 +59,10 @@ func TestSentinelsRefused(t *testing.T) {
 		{"  redis: true\n" + sentinels + "  sentinel_masters:\n   - m\n", `f:7: conf: directive "sentinel_masters" has an invalid "master name" format string`},
 		{"  redis: true\n" + sentinels + "  sentinel_masters:\n   - m:1 b\n", `f:7: conf: directive "sentinel_masters" has an invalid "master name" format string`},
 		{"  redis: true\n" + sentinels + "  sentinel_masters:\n   - m b\n   - m c\n", `f:8: conf: directive "sentinel_masters" has the master or the server of "m c" twice`},
-		{"  redis: true\n" + sentinels + "  sentinel_masters:\n   - m d\n", `f:7: conf: directive "sentinel_masters" has a master for "d", and pool "a" has no such server`},
+		{"  redis: true\n" + sentinels + "  sentinel_masters:\n   - m d\n", `f:7: conf: directive "sentinel_masters" has a master for "d", but pool "a" has no such server`},
 		{"  redis: true\n" + sentinels + "  sentinel_masters:\n   - b c\n", `f:10: conf: servers "b" and "c" are the same master "b"`},
 		{"  redis: true\n  replicas: sentinel\n", `f:4: conf: directive "replicas" needs sentinels beside it`},
-		{"  redis: true\n  replicas: sentinels\n", `f:4: conf: there is a single value; want replicas, each behind a dash, or "sentinel"`},
+		{"  redis: true\n  replicas: sentinels\n", `f:4: conf: found a single value; want replicas, each after a dash, or "sentinel"`},
 	} {
 		_, err := poolfile.Parse("f", []byte("a:\n  listen: 127.0.0.1:1\n"+c.text+"  servers:\n   - 127.0.0.1:2:1 b\n   - 127.0.0.1:3:1 c\n"))
 		if err == nil || !strings.Contains(err.Error(), c.want) {
@@ -70,7 +70,7 @@ func TestSentinelsRefused(t *testing.T) {
 		}
 	}
 	_, err := poolfile.Parse("f", []byte("a:\n  listen: 127.0.0.1:1\n  redis: true\n"+sentinels+"  servers:\n   - 127.0.0.1:2:1\n"))
-	if want := `f:7: conf: no Sentinel knows a server by the name "127.0.0.1:2": say in directive "sentinel_masters" which master it is`; err == nil || err.Error() != want {
+	if want := `f:7: conf: "127.0.0.1:2" can't be the name of a master: name its master in directive "sentinel_masters"`; err == nil || err.Error() != want {
 		t.Errorf("%v\nwant %s", err, want)
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/redoubt-go/redoubt/internal/test/redistest"
 )
 
-// TestServePoolCluster: a cluster is served as one server, shows in what is told of the pool,
-// and a file that says the same as before changes nothing for those who listen.
+// TestServePoolCluster: clients use a cluster as one server, INFO and the metrics show its masters, and reloading
+// an unchanged file does not disturb subscribers.
 func TestServePoolCluster(t *testing.T) {
 	cluster := redistest.StartCluster(t, 3, 0)
 	addr := freeAddr(t)
@@ -52,7 +52,7 @@ func TestServePoolCluster(t *testing.T) {
 	if got, err := c.Get(t.Context(), "k7").Result(); got != "v" || err != nil {
 		t.Errorf("%q, %v", got, err)
 	}
-	// What waits for messages of a cluster would miss those of servers: it is opened anew.
+	// Subscribers of a cluster would miss messages of single servers, so the pool is opened anew.
 	one := redistest.Start(t)
 	s.reload(t, fmt.Sprintf("a:\n  listen: %s\n  redis: true\n  hash_tag: \"{}\"\n  servers:\n   - %s:1\n", addr, one.Addr()), `"msg":"closing a pool"`)
 	eventually(t, "the server is served", func() bool { return c.Set(t.Context(), "k", "v", 0).Err() == nil && one.CLI("GET", "k") == "v" })

@@ -17,8 +17,8 @@ import (
 	"github.com/redoubt-go/redoubt/internal/server"
 )
 
-// Options are the settings that all pools of a Host share. Those without a comment mean the same
-// as in [server.Options].
+// Options are the settings that all pools of a Host share. Fields without a comment mean the same as in
+// [server.Options].
 type Options struct {
 	MaxClients  int // of each pool that doesn't set client_connections
 	MaxPipeline int

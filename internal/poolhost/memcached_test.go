@@ -12,7 +12,7 @@ import (
 	"github.com/redoubt-go/redoubt/internal/test/redistest"
 )
 
-// TestServeMemcachedPool: a pool of memcached beside one of Redis in one file, with its
+// TestServeMemcachedPool: a pool of memcached and a pool of Redis in one file, with its
 // limit, metrics and health; Shutdown waits for the replies to commands in flight.
 func TestServeMemcachedPool(t *testing.T) {
 	one, two := memcachedtest.Start(t), memcachedtest.Start(t)
@@ -107,9 +107,8 @@ beside:
 	}
 }
 
-// TestMemcachedPoolEjects: with auto_eject_hosts, the keys of a server that is away
-// are on the others after server_failure_limit failures, and back when
-// server_retry_timeout is over.
+// TestMemcachedPoolEjects: with auto_eject_hosts, the other servers get the keys of a lost server after
+// server_failure_limit failures, until it answers after server_retry_timeout.
 func TestMemcachedPoolEjects(t *testing.T) {
 	one, two := memcachedtest.Start(t), memcachedtest.Start(t)
 	socket := filepath.Join(t.TempDir(), "s")

@@ -11,7 +11,7 @@ import (
 	"github.com/redoubt-go/redoubt/internal/test/redistest"
 )
 
-// TestServePoolReplicas: a pool gets a replica under its clients, who then read it.
+// TestServePoolReplicas: a reload adds a replica under the clients, and their reads go to it.
 func TestServePoolReplicas(t *testing.T) {
 	srv := redistest.Start(t)
 	host, port, err := net.SplitHostPort(srv.Addr())

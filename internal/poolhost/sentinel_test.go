@@ -12,9 +12,8 @@ import (
 	"github.com/redoubt-go/redoubt/internal/test/redistest"
 )
 
-// TestServePoolSentinels: a pool of fixed servers comes to ask a Sentinel, with a password
-// and over TLS, where they are, and to read replicas that this names; its clients notice no
-// more of a switch than errors.
+// TestServePoolSentinels: a reload makes a pool of fixed servers use a Sentinel, with a password and over TLS, and
+// read the replicas that it names. Clients see only errors at a failover.
 func TestServePoolSentinels(t *testing.T) {
 	master := redistest.Start(t)
 	host, port, err := net.SplitHostPort(master.Addr())

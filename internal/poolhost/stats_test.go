@@ -17,12 +17,12 @@ import (
 	"github.com/redoubt-go/redoubt/internal/test/redistest"
 )
 
-// nutcrackerStats is what nutcracker 0.5.0 told after the commands of TestPoolStats.
+// nutcrackerStats are the statistics of nutcracker 0.5.0 after the commands of TestPoolStats.
 //
 //go:embed testdata/nutcracker-stats.json
 var nutcrackerStats string
 
-// askStats returns what the stats port at addr tells.
+// askStats returns the document of the stats port at addr.
 func askStats(t *testing.T, addr string) string {
 	t.Helper()
 	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", addr)
@@ -38,8 +38,7 @@ func askStats(t *testing.T, addr string) string {
 	return string(text)
 }
 
-// poolStatsOf returns the part of a document that is about a pool: text, for the order of
-// names, and numbers.
+// poolStatsOf returns the part of a document about one pool: the names in their order, and the numbers.
 func poolStatsOf(t *testing.T, text, pool string) (names []string, numbers map[string]any) {
 	t.Helper()
 	var all map[string]json.RawMessage
@@ -52,8 +51,8 @@ func poolStatsOf(t *testing.T, text, pool string) (names []string, numbers map[s
 	return regexp.MustCompile(`"[^"]+":`).FindAllString(string(all[pool]), -1), numbers
 }
 
-// TestPoolStats: the stats port tells what nutcracker tells after the same commands, in
-// the same order, but for what is known to differ.
+// TestPoolStats: the stats port has the names and numbers of nutcracker after the same commands, except for known
+// differences.
 func TestPoolStats(t *testing.T) {
 	one, two, cache := redistest.Start(t), redistest.Start(t), memcachedtest.Start(t)
 	addr := map[string]string{"alpha": freeAddr(t), "beta": freeAddr(t), "delta": freeAddr(t), "gone": freeAddr(t), "stats": freeAddr(t)}
@@ -102,11 +101,11 @@ delta:
 			t.Fatal(err)
 		}
 	}
-	// The rest is the same number for number.
+	// All other numbers are equal.
 	differs := map[string]string{
 		"fragments":     "nutcracker doesn't count them",
 		"request_bytes": "parts of commands are written in another way",
-		"server_err":    "here a server that is down is asked for in the background",
+		"server_err":    "Redoubt reconnects to a server in the background",
 		"gone.requests": "and is sent nothing",
 	}
 	flat := func(numbers map[string]any) map[string]any {

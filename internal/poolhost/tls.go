@@ -31,7 +31,7 @@ func (t *frontTLS) config() *tls.Config {
 }
 
 // A poolTLS has the TLS configurations for the clients, the servers and the Sentinels of a pool; nil
-// means plain text. digest is that of the files for servers and Sentinels.
+// means plain text. digest is the digest of the files for servers and Sentinels.
 type poolTLS struct {
 	listen, servers, sentinels *tls.Config
 	digest                     [sha256.Size]byte

@@ -43,7 +43,7 @@ func newAuthority(t *testing.T) *authority {
 	return a
 }
 
-// file is where a part of a certificate is.
+// file returns the path of a certificate or a key.
 func (a *authority) file(name string) string { return filepath.Join(a.dir, name) }
 
 // sign writes name.crt and name.key.
@@ -81,7 +81,8 @@ func (a *authority) sign(name string, template *x509.Certificate) (*x509.Certifi
 	return cert, key
 }
 
-// client trusts the authority, and shows a certificate of that name if there is one.
+// client returns the configuration of a client that trusts the authority, with the certificate of that name
+// unless it is empty.
 func (a *authority) client(name string) *tls.Config {
 	a.t.Helper()
 	cfg := &tls.Config{RootCAs: x509.NewCertPool(), MinVersion: tls.VersionTLS12}
@@ -96,9 +97,8 @@ func (a *authority) client(name string) *tls.Config {
 	return cfg
 }
 
-// TestPoolTLS: TLS with the clients, who need a certificate and are users of the pool's,
-// and with a real server, which wants a certificate and a user too. SIGHUP takes new
-// certificates.
+// TestPoolTLS: TLS with clients, which need a certificate and a user of the pool, and with a real server, which
+// needs a certificate and a user too. A reload uses new certificates.
 func TestPoolTLS(t *testing.T) {
 	ours, others := newAuthority(t), newAuthority(t)
 	for _, name := range []string{"server", "front", "proxy", "user"} {
@@ -173,7 +173,7 @@ func TestPoolTLS(t *testing.T) {
 		"plain text":         {open("alice", "wonder land", nil), "EOF", true},
 	} {
 		err := c.client.Get(t.Context(), "k").Err()
-		// Who is not let in may find its connection reset before it reads why.
+		// A refused client may find its connection reset before it reads the reason.
 		if c.closed && (errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)) {
 			continue
 		}
@@ -182,7 +182,7 @@ func TestPoolTLS(t *testing.T) {
 		}
 	}
 
-	// A server whose certificate is not trusted is not used, and is once it is.
+	// The pool does not use a server whose certificate it does not trust, until it trusts the authority.
 	s.reload(t, strings.ReplaceAll(conf, "server_tls_ca: "+ours.dir, "server_tls_ca: "+others.dir), "changed a pool")
 	eventually(t, "an error", func() bool {
 		err := alice.Get(t.Context(), "k").Err()
@@ -191,8 +191,8 @@ func TestPoolTLS(t *testing.T) {
 	s.reload(t, conf, "changed a pool")
 	eventually(t, "a reply", func() bool { return alice.Get(t.Context(), "k").Val() == "v" })
 
-	// What has not changed leaves the connections to the servers alone, and a certificate
-	// for them that is renewed under its name doesn't.
+	// A reload without changes keeps the connections to the servers. A renewed client certificate under the
+	// same name replaces them.
 	connection := func() string {
 		id, _, _ := strings.Cut(srv.CLI("CLIENT", "LIST", "TYPE", "normal"), " ")
 		return id // the oldest
@@ -206,8 +206,7 @@ func TestPoolTLS(t *testing.T) {
 	s.reload(t, conf, "changed a pool")
 	eventually(t, "the connection is another", func() bool { return alice.Get(t.Context(), "k").Val() == "v" && connection() != before })
 
-	// A certificate that is renewed is shown to who comes then, and one that can't be
-	// read changes nothing.
+	// New clients see a renewed certificate. A certificate that can't be read changes nothing.
 	renewed, _ := ours.sign("front", &x509.Certificate{})
 	s.reload(t, conf, "reloaded the file of pools")
 	conn, err := (&tls.Dialer{Config: ours.client("user")}).DialContext(t.Context(), "tcp", addr)
@@ -230,7 +229,7 @@ func TestPoolTLS(t *testing.T) {
 	}
 }
 
-// TestMemcachedPoolTLS: the same for a pool of memcached.
+// TestMemcachedPoolTLS: TLS with the clients and servers of a pool of memcached.
 func TestMemcachedPoolTLS(t *testing.T) {
 	ours := newAuthority(t)
 	for _, name := range []string{"server", "front"} {

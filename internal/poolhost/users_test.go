@@ -10,8 +10,8 @@ import (
 	"github.com/redoubt-go/redoubt/internal/test/redistest"
 )
 
-// TestPoolUsers: users with rights, whom SIGHUP changes: those who have other rights then are
-// closed, and nobody else. A default user of the file's own counts, and not --password.
+// TestPoolUsers: a reload changes users and their rights, and closes only clients whose user has changed. A default
+// user in the file overrides --password.
 func TestPoolUsers(t *testing.T) {
 	srv, addr := redistest.Start(t), freeAddr(t)
 	conf := func(users ...string) string {

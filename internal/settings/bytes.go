@@ -7,12 +7,11 @@ import (
 	"strings"
 )
 
-// Bytes is a flag's value: a number of bytes, written as 1048576, 64KiB, 1MiB
-// or 2GiB. KB, MB and GB are the same, as in redis.conf, and case doesn't
-// matter.
+// Bytes is a flag's value: a number of bytes, like 1048576, 64KiB, 1MiB or 2GiB. KB, MB and GB mean the same
+// as KiB, MiB and GiB, as in redis.conf. Case does not matter.
 type Bytes int
 
-// units are tried in order: the last is a suffix of all others.
+// units are tried in order, because the last is a suffix of all others.
 var units = []struct {
 	name string
 	size int
@@ -33,7 +32,7 @@ func (b *Bytes) Set(s string) error {
 	}
 	n, err := strconv.ParseUint(digits, 10, 63)
 	if err != nil {
-		return fmt.Errorf("%q is no size; want a number of bytes like 1048576, 64KiB or 1GiB", s)
+		return fmt.Errorf("%q is not a size; want a number of bytes like 1048576, 64KiB or 1GiB", s)
 	}
 	if n > math.MaxInt/uint64(size) {
 		return fmt.Errorf("%q is too large", s)

@@ -1,19 +1,16 @@
-// Package settings fills command-line flags from the environment and from a
-// YAML file.
+// Package settings fills command-line flags from the environment and from a YAML file.
 //
-// A setting is a flag. What was given on the command line counts most, then
-// the environment, then the file, then the flag's default. The flag
-// "max-clients" is REDOUBT_MAX_CLIENTS in the environment and "max-clients" in
-// the file. All three are parsed by the flag itself, so a value means the same
-// everywhere. The file is one flat mapping; a key that is no setting is an
-// error that names its line, because a setting that was misspelled and passed
-// over is found out too late.
+//	err := settings.Fill(flags, settings.Sources{Env: os.LookupEnv, Prefix: "REDOUBT_", File: path})
 //
-// This is all that is needed of a configuration library. Viper 1.21 was looked
-// at: it lower-cases keys and decodes the file into a map, so that an unknown
-// key can be refused (UnmarshalExact) but its line not be told, and it brings
-// some ten modules (TOML, dotenv, watching of files, a virtual file system)
-// that this binary doesn't use.
+// A setting is a flag. The command line overrides the environment, the environment overrides the file, and the
+// file overrides the flag's default. The flag "max-clients" is REDOUBT_MAX_CLIENTS in the environment and
+// "max-clients" in the file. The flag itself parses all three, so that a value means the same everywhere. The
+// file is one flat mapping. An unknown key is an error that names its line, because a misspelled setting
+// without effect would be noticed too late.
+//
+// Rejected: Viper 1.21. It lower-cases keys and decodes the file into a map, so that it can refuse an unknown
+// key (UnmarshalExact) but can't name its line. It also brings some ten modules (TOML, dotenv, watching of
+// files, a virtual file system) that this binary does not use.
 package settings
 
 import (
@@ -28,8 +25,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Sources say where the values of flags may come from besides the command
-// line.
+// Sources are the sources of values besides the command line.
 type Sources struct {
 	// Env looks up an environment variable, like os.LookupEnv.
 	Env func(name string) (string, bool)
@@ -37,19 +33,17 @@ type Sources struct {
 	Prefix string
 	// File is the path of a YAML file. Empty means none.
 	File string
-	// Others are settings that may stand in the file although no flag of
-	// this command has their name: those of other commands that share it.
+	// Others are names that the file may have although this command has no such flag: settings of other
+	// commands that share the file.
 	Others []string
-	// Except are flags that can't be set in the file, like the one that
-	// names it.
+	// Except are flags that the file can't set, like the flag that names the file.
 	Except []string
-	// OnLine are flags that can be set on the command line only.
+	// OnLine are flags that only the command line can set.
 	OnLine []string
 }
 
-// Fill sets each flag that was not given on the command line from the
-// environment or the file. It reports all faults of the environment and the
-// file at once.
+// Fill sets each flag that the command line did not set, from the environment or the file. It reports all
+// errors of the environment and the file together.
 func Fill(flags *pflag.FlagSet, from Sources) error {
 	file, errs := readFile(flags, from)
 	flags.VisitAll(func(f *pflag.Flag) {
@@ -72,8 +66,8 @@ func Fill(flags *pflag.FlagSet, from Sources) error {
 	return errors.Join(errs...)
 }
 
-// plain takes off what pflag says about the flag around a bad value: the value
-// didn't come from the command line.
+// plain removes pflag's text about the flag from the error of a bad value: the value did not come from the
+// command line.
 func plain(err error) error {
 	if bad, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
 		return bad.Unwrap()
@@ -81,7 +75,7 @@ func plain(err error) error {
 	return err
 }
 
-// EnvName is the environment variable for a flag.
+// EnvName returns the name of the environment variable for a flag.
 func EnvName(prefix, flag string) string {
 	return prefix + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }
@@ -121,9 +115,9 @@ func parse(text []byte, allowed []string) (map[string]setting, []error) {
 	var doc yaml.Node
 	in := yaml.NewDecoder(strings.NewReader(string(text)))
 	if err := in.Decode(&doc); errors.Is(err, io.EOF) {
-		return nil, nil // nothing but comments
+		return nil, nil // only comments
 	} else if err != nil {
-		return nil, []error{fmt.Errorf(" %s", NoYAML(err))} // names the line itself
+		return nil, []error{fmt.Errorf(" %s", NoYAML(err))} // the text names the line
 	}
 	if err := in.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
 		return nil, []error{errors.New(" has a second document; want one")}
@@ -159,8 +153,8 @@ func parse(text []byte, allowed []string) (map[string]setting, []error) {
 	return settings, errs
 }
 
-// NoYAML says why a text is no YAML, without showing any of it: a password that
-// begins with an asterisk is taken for the name of something.
+// NoYAML returns why a text is not valid YAML, without showing any of the text. YAML takes a password that
+// begins with an asterisk for an alias, and the error of the library would show it.
 func NoYAML(err error) string {
 	text := strings.TrimPrefix(err.Error(), "yaml: ")
 	if strings.HasPrefix(text, "unknown anchor") {
@@ -169,8 +163,8 @@ func NoYAML(err error) string {
 	return text
 }
 
-// Word returns what of a key may be shown: the name at its beginning. What follows
-// may be a value that is not separated as it should be, like a password.
+// Word returns the part of a key that errors may show: the name at its beginning. The rest may be a value
+// without a proper separator, like a password.
 func Word(key string) string {
 	end := strings.IndexFunc(key, func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '-' && r != '_'

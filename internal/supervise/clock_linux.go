@@ -7,18 +7,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// now reads CLOCK_BOOTTIME. Unlike the monotonic clock of package time it
-// goes on while the machine sleeps, and so does the lease on its server.
+// now reads CLOCK_BOOTTIME. Unlike the monotonic clock of package time it advances while the machine
+// sleeps, as the lease on the server does.
 func now() instant {
 	var ts unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts); err != nil {
-		panic(err) // can't be: Linux has had this clock since 2.6.39
+		panic(err) // Linux has this clock since 2.6.39
 	}
 	return instant(ts.Nano())
 }
 
-// An alarm fires at an instant. A timer of package time would be late by as
-// long as the machine slept.
+// An alarm fires at an instant. A timer of package time would be late by the time that the machine
+// slept.
 type alarm struct {
 	C    chan struct{}
 	file *os.File
@@ -48,15 +48,15 @@ func (a *alarm) wait() {
 	}
 }
 
-// set replaces what was set before. An instant that is over fires at once. A
-// stale firing may still be in C: ask the clock.
+// set replaces the instant. One in the past fires at once. C may still hold an old event: check the
+// clock.
 func (a *alarm) set(at instant) error {
 	spec := unix.ItimerSpec{Value: unix.NsecToTimespec(int64(max(at, 1)))} // 0 would disarm
 	return os.NewSyscallError("timerfd_settime", unix.TimerfdSettime(a.fd, unix.TFD_TIMER_ABSTIME, &spec, nil))
 }
 
-// instantOf converts a time of this process to the shared clock. The clock is
-// read first, so that a delay in between makes the result earlier, not later.
+// instantOf converts a time of this process to the shared clock. It reads the clock first, so that a delay
+// makes the result earlier, not later.
 func instantOf(t time.Time) instant {
 	n := now()
 	return n.add(time.Until(t))

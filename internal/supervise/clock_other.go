@@ -4,11 +4,11 @@ package supervise
 
 import "time"
 
-// now reads the wall clock: the one clock that processes share everywhere and
-// that goes on while the machine sleeps. A step of it moves deadlines.
+// now reads the wall clock: on every system processes share it, and it advances while the machine sleeps.
+// Setting the clock moves deadlines.
 func now() instant { return instant(time.Now().UnixNano()) }
 
-// An alarm fires at an instant. Where the machine slept it is late.
+// An alarm fires at an instant, or later if the machine slept.
 type alarm struct {
 	C     chan struct{}
 	timer *time.Timer
@@ -16,8 +16,7 @@ type alarm struct {
 
 func newAlarm() (*alarm, error) { return &alarm{C: make(chan struct{}, 1)}, nil }
 
-// set replaces what was set before. A stale firing may still be in C: ask the
-// clock.
+// set replaces the instant. C may still hold an old event: check the clock.
 func (a *alarm) set(at instant) error {
 	if a.timer != nil {
 		a.timer.Stop()

@@ -13,19 +13,17 @@ import (
 	"time"
 )
 
-// guardName is the guard's argv[0], which shows in ps.
+// guardName is the guard's argv[0], which ps shows.
 const guardName = "redoubt-guard"
 
-// GuardMain must be called at the very start of main, and of TestMain where
-// [Run] is tested. In a process that Run has started as its guard it never
-// returns; in any other it does nothing.
+// GuardMain runs the guard and never returns in a process that [Run] started as its guard; elsewhere it does
+// nothing. Call it at the start of main, and of TestMain in tests of Run.
 func GuardMain() {
 	if len(os.Args) == 0 || os.Args[0] != guardName {
 		return
 	}
-	// The command's parent-death signal is bound to the thread that starts
-	// it. This is the main goroutine, locked to a thread that lives as long
-	// as the process.
+	// The kernel sends the parent-death signal when the thread that started the command ends. This is the
+	// main goroutine, locked to a thread that lives as long as the process.
 	runtime.LockOSThread()
 	if err := guard(os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, guardName+":", err)
@@ -34,11 +32,11 @@ func GuardMain() {
 	os.Exit(0)
 }
 
-// guard runs with args: the descriptors of the control and the report pipe,
-// the path of the command, and its argv.
+// guard runs the guard. args are the descriptors of the control and the report pipe, the path of the
+// command, and its argv.
 func guard(args []string) error {
 	if len(args) < 4 {
-		return errors.New("this is a part of `redoubt lock` and not to be started by hand")
+		return errors.New("this process is a part of `redoubt lock`: don't start it by hand")
 	}
 	control, err := inherited(args[0])
 	if err != nil {
@@ -72,21 +70,19 @@ func guard(args []string) error {
 	return nil
 }
 
-// inherited opens a descriptor that the parent left open for this process
-// alone: the command doesn't get it.
+// inherited opens a descriptor that the parent passed on. The command does not inherit it.
 func inherited(arg string) (*os.File, error) {
 	fd, err := strconv.Atoi(arg)
 	if err != nil || fd < 3 {
-		return nil, fmt.Errorf("bad descriptor %q", arg)
+		return nil, fmt.Errorf("invalid descriptor %q", arg)
 	}
 	syscall.CloseOnExec(fd)
 	return os.NewFile(uintptr(fd), "pipe"), nil
 }
 
-// surviveSignals makes SIGKILL the only signal that ends the guard. Signals
-// are caught rather than ignored, because a command inherits what is ignored,
-// and would be deaf. A SIGHUP or SIGINT that was ignored from the start, as by nohup(1),
-// stays; of other signals Go's runtime doesn't tell.
+// surviveSignals makes SIGKILL the only signal that ends the guard. It catches signals instead of ignoring
+// them, because the command would inherit ignored signals. A SIGHUP or SIGINT that was ignored from the
+// start, as by nohup(1), stays ignored; Go's runtime can't tell for other signals.
 func surviveSignals() {
 	c := make(chan os.Signal, 1) // never read; Notify doesn't block
 	for _, sig := range []os.Signal{
@@ -109,8 +105,7 @@ type guardian struct {
 	tree    *tree
 }
 
-// run returns what is to be reported: kind 0 when there is nobody to report
-// to.
+// run returns the last record to report, or kind 0 if redoubt is gone.
 func (g *guardian) run(path string, argv []string) (kind, int64) {
 	for g.plan.deadline == 0 {
 		rec, ok := <-g.records
@@ -120,7 +115,7 @@ func (g *guardian) run(path string, argv []string) (kind, int64) {
 		g.note(rec)
 	}
 	if do, _ := g.plan.step(now()); do != leave {
-		return recEnded, 0 // too late to begin
+		return recEnded, 0 // too late to start the command
 	}
 	var err error
 	if g.tree, err = startTree(path, argv, os.Environ(), g.group); err != nil {
@@ -142,7 +137,7 @@ func (g *guardian) run(path string, argv []string) (kind, int64) {
 		case leave:
 		}
 		if err := g.alarm.set(next); err != nil {
-			g.killAll() // without a clock it can't be guarded
+			g.killAll() // without a clock the guard can't keep the deadline
 			return recEnded, int64(status)
 		}
 		select {
@@ -152,8 +147,8 @@ func (g *guardian) run(path string, argv []string) (kind, int64) {
 			}
 			exited = nil // its descendants must end too
 		case <-g.tree.gone:
-			// Both may be ready: whoever ends the command for the lease's
-			// sake says so, whatever came first.
+			// Both channels may be ready. If the guard ends the command because of the lease, it
+			// reports that, whichever came first.
 			select {
 			case status = <-exited:
 			default:
@@ -192,9 +187,8 @@ func (g *guardian) note(rec record) {
 	}
 }
 
-// killAll returns when no process of the tree is left. A process that hangs
-// in the kernel can't be killed: then it doesn't return, and the command is
-// still the only one that could be stopped.
+// killAll returns when no process of the tree is left. It never returns if a process is stuck in the
+// kernel, which nothing can kill.
 func (g *guardian) killAll() {
 	wait := time.Millisecond
 	for {
@@ -208,7 +202,7 @@ func (g *guardian) killAll() {
 	}
 }
 
-// statusOf is a command's exit status as a shell shows it.
+// statusOf returns the exit status of a command as a shell shows it.
 func statusOf(ws syscall.WaitStatus) int {
 	if ws.Signaled() {
 		return 128 + int(ws.Signal())

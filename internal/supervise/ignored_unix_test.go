@@ -12,9 +12,9 @@ import (
 	"testing"
 )
 
-// signalsByDefault has what is started here begin with SIGHUP and SIGINT as usual, also where
-// the tests run under nohup(1), or in the background of a script: a shell can't trap a
-// signal that was ignored when it began. A signal that is caught is not inherited.
+// signalsByDefault makes child processes start with the default for SIGHUP and SIGINT, even if the tests run
+// under nohup(1) or in the background of a script: a shell can't trap a signal that was ignored when it
+// started. A caught signal is not inherited as ignored.
 func signalsByDefault() {
 	for _, sig := range []os.Signal{syscall.SIGHUP, syscall.SIGINT} {
 		if signal.Ignored(sig) {
@@ -23,7 +23,7 @@ func signalsByDefault() {
 	}
 }
 
-// startHelperAs starts it by a shell that runs as, which becomes $0.
+// startHelperAs starts the helper by a shell that runs the script as; $0 is the helper.
 func startHelperAs(t *testing.T, as, script, arg, ttl string, env ...string) *exec.Cmd {
 	t.Helper()
 	self, err := os.Executable()
@@ -34,8 +34,8 @@ func startHelperAs(t *testing.T, as, script, arg, ttl string, env ...string) *ex
 	cmd.Env = append(os.Environ(), "SUPERVISE_HELPER="+script, "SUPERVISE_ARG="+arg, "SUPERVISE_TTL="+ttl)
 	cmd.Env = append(cmd.Env, env...)
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
-	// A process group that no terminal watches over gets SIGHUP when one of it
-	// is stopped and another ends. That must not be the group of the tests.
+	// An orphaned process group gets SIGHUP when a member is stopped and another ends. That must not be the
+	// group of the tests.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -43,8 +43,8 @@ func startHelperAs(t *testing.T, as, script, arg, ttl string, env ...string) *ex
 	return cmd
 }
 
-// TestIgnoredStaysIgnored: a command under nohup(1), or in the background of a script, is
-// deaf to what redoubt was told to ignore, and redoubt doesn't pass that on.
+// TestIgnoredStaysIgnored: a command under nohup(1), or in the background of a script, ignores the signals that
+// redoubt was started to ignore, and redoubt does not forward them.
 func TestIgnoredStaysIgnored(t *testing.T) {
 	for _, sig := range []syscall.Signal{syscall.SIGHUP, syscall.SIGINT} {
 		t.Run(sig.String(), func(t *testing.T) {

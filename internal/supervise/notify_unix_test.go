@@ -10,8 +10,8 @@ import (
 
 func notify(c chan<- os.Signal) { signal.Notify(c, Signals()...) }
 
-// receiver is a command that writes down every signal it gets, at once: a
-// shell would take two that come close together for one. SIGUSR1 ends it.
+// receiver is a command that records every signal at once. A shell would merge two signals in a row. SIGUSR1
+// ends it.
 func receiver(file string) int {
 	c := make(chan os.Signal, 8)
 	notify(c)

@@ -2,8 +2,7 @@ package supervise
 
 import "time"
 
-// An instant is a time on a clock that all processes of the machine share, in
-// nanoseconds: see now.
+// An instant is a time in nanoseconds on a clock that all processes of the machine share: see now.
 type instant int64
 
 func (i instant) add(d time.Duration) instant { return i + instant(d) }
@@ -12,22 +11,21 @@ func (i instant) add(d time.Duration) instant { return i + instant(d) }
 type action int
 
 const (
-	leave action = iota // nothing, until the instant that goes with it
+	leave action = iota // do nothing until the returned instant
 	term                // ask it to end
 	kill                // kill it and all its descendants
 )
 
-// A plan decides when the command is asked to end and when it is killed. It
-// is the guard's mind without its hands.
+// A plan decides when the guard sends SIGTERM and SIGKILL. It sends no signal itself.
 type plan struct {
 	grace, margin time.Duration
 	deadline      instant // of the lease
-	orphaned      bool    // redoubt is gone, nobody renews
+	orphaned      bool    // redoubt is gone, so nothing renews the lease
 	lost          bool    // the lease is known to be gone
-	termedAt      instant // when SIGTERM was sent; 0 when it wasn't
+	termedAt      instant // when SIGTERM was sent; 0: not yet
 }
 
-// step returns what to do at now and, with leave and term, when to ask again.
+// step returns the action at now and, with leave and term, when to call step again.
 func (p *plan) step(now instant) (action, instant) {
 	killAt := p.deadline.add(-p.margin)
 	if p.termedAt != 0 {
@@ -48,5 +46,5 @@ func (p *plan) step(now instant) (action, instant) {
 	return leave, termAt
 }
 
-// ending reports whether the command is being ended for the lease's sake.
+// ending reports whether the command is being ended because of the lease.
 func (p *plan) ending() bool { return p.lost || p.termedAt != 0 }

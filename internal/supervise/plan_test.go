@@ -41,8 +41,8 @@ func TestPlan(t *testing.T) {
 func TestTimes(t *testing.T) {
 	for _, ttl := range []time.Duration{time.Second, 2 * time.Second, 30 * time.Second, time.Minute, time.Hour} {
 		d := DefaultTimes(ttl)
-		// The renewals at a third and at two thirds must come before SIGTERM,
-		// even with the hundredth that a lease takes off for drift.
+		// The renewals at a third and at two thirds must come before SIGTERM, even with the allowance of
+		// one part in a hundred for drift.
 		if first := ttl - ttl/100 - d.Margin - d.Grace; first <= ttl*2/3 {
 			t.Errorf("ttl %v: SIGTERM after %v, before the second renewal", ttl, first)
 		}

@@ -19,8 +19,8 @@ type record struct {
 type kind byte
 
 const (
-	// From redoubt to the guard. The first three come once, before the first
-	// deadline, which starts the command.
+	// From redoubt to the guard. The first three come once, before the first deadline. The first deadline
+	// starts the command.
 	recGroup    kind = 'p' // process group for the command
 	recGrace    kind = 'g' // ns
 	recMargin   kind = 'm' // ns
@@ -28,10 +28,10 @@ const (
 	recSignal   kind = 's' // number of a signal to forward
 	recLost     kind = 'l' // the lease is lost: kill
 
-	// From the guard to redoubt, once the command has begun.
+	// From the guard to redoubt, once the command has started.
 	recStarted kind = 'c' // its pid
 
-	// From the guard to redoubt: one of them, the last thing it says.
+	// From the guard to redoubt: exactly one of these, as its last record.
 	recExited  kind = 'x' // the command's status
 	recEnded   kind = 'e' // it was ended because of the lease; its status
 	recNoStart kind = 'n' // it could not be started: errno

@@ -17,12 +17,11 @@ func GuardMain() {}
 // by itself, because it shares the console.
 func Signals() []os.Signal { return []os.Signal{os.Interrupt} }
 
-// Run starts c, waits until it ends, and kills it when the lease is about to
-// run out or is lost. There is no SIGTERM here, so it has no grace: it is
-// killed at the deadline less margin. It outlives this process when this
-// process is killed, and what it started outlives it.
+// Run starts c and waits until it ends. It kills c when the lease is about to run out or is lost: without
+// SIGTERM there is no grace, only the margin before the deadline. c survives if this process is killed, and
+// the descendants of c survive c.
 //
-// It returns an error that matches [ErrStart] when the command didn't start.
+// It returns an error that matches [ErrStart] if the command did not start.
 func Run(lease Lease, c Command, signals <-chan os.Signal) (Outcome, error) {
 	p := plan{margin: c.Times.Margin, deadline: instantOf(lease.Deadline())}
 	if do, _ := p.step(now()); do != leave {
@@ -46,7 +45,7 @@ func Run(lease Lease, c Command, signals <-chan os.Signal) (Outcome, error) {
 				return Outcome{}, err
 			}
 			return Outcome{Status: cmd.ProcessState.ExitCode(), Lost: p.ending()}, nil
-		case <-signals: // the command has got it too
+		case <-signals: // the command got it, too
 		case <-lost:
 			lost = nil
 			p.lost = true

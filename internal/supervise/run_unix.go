@@ -15,22 +15,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Run starts c, waits until it ends, and ends it when the lease is about to
-// run out or is lost: see the package comment. What arrives on signals is
-// forwarded to the command. The caller still holds the lease afterwards,
-// unless the outcome says that it was lost, and releases it.
+// Run starts c and waits until it ends. It ends c when the lease is about to run out or is lost: see the
+// package comment. It forwards signals to the command. Afterwards the caller still holds the lease, unless
+// the outcome is Lost, and must release it.
 //
-// It returns an error that matches [ErrStart] when the command didn't start,
-// and another one when the guard failed or was killed from outside; then the
-// command has been killed.
-// Call it once at a time: it makes this process the parent of orphans.
+// It returns an error that matches [ErrStart] if the command did not start, and another error if the guard
+// failed or was killed; the command was killed then. Only one call at a time may run, because it makes this
+// process the parent of orphans.
 func Run(lease Lease, c Command, signals <-chan os.Signal) (Outcome, error) {
 	if time.Until(lease.Deadline()) <= c.Times.Grace+c.Times.Margin {
-		return Outcome{Lost: true}, nil // it would have to end before it began
+		return Outcome{Lost: true}, nil // no time is left to run it
 	}
 	r := &runner{lease: lease, times: c.Times, mine: map[int]bool{}}
 	for _, pid := range children() {
-		r.mine[pid] = true // an exec by a shell with background jobs leaves us those
+		r.mine[pid] = true // a shell with background jobs that execs us leaves us its children
 	}
 	if err := adoptOrphans(); err != nil {
 		return Outcome{}, err
@@ -45,16 +43,16 @@ func Run(lease Lease, c Command, signals <-chan os.Signal) (Outcome, error) {
 type runner struct {
 	lease   Lease
 	times   Times
-	mine    map[int]bool // children that have nothing to do with the command
+	mine    map[int]bool // children that are not descendants of the command
 	guard   *exec.Cmd
-	control *os.File    // to the guard; its death is our death to the guard
-	reports chan record // from the guard; closed when it is dead
-	command int         // its pid, as far as the guard has said
+	control *os.File    // to the guard; the guard takes its end for our death
+	reports chan record // from the guard; closed when the guard is dead
+	command int         // its pid, once the guard has reported it
 	unsent  []record    // for the guard, in order
 	asked   time.Time   // the newest deadline, sent or not
-	told    time.Time   // the deadline that the guard knows
+	told    time.Time   // the deadline last sent to the guard
 	lostAt  time.Time   // when the lease was lost
-	overdue bool        // the guard didn't report in time, and was killed for it
+	overdue bool        // the guard did not report in time and was killed
 }
 
 func (r *runner) startGuard(c Command) error {
@@ -66,15 +64,14 @@ func (r *runner) startGuard(c Command) error {
 	if err != nil {
 		return err
 	}
-	self := "/proc/self/exe" // right even after the file was replaced
+	self := "/proc/self/exe" // works even if the file was replaced
 	if runtime.GOOS != "linux" {
 		if self, err = os.Executable(); err != nil {
 			return err
 		}
 	}
-	// The guard inherits its two ends under their own numbers. Cmd.ExtraFiles
-	// would put them at 3 and 4, over descriptors that the caller meant for
-	// the command.
+	// The guard inherits its two pipe ends under their own numbers. Cmd.ExtraFiles would move them to 3 and
+	// 4, over descriptors that the caller passes to the command.
 	controlFD, err := inheritable(controlR)
 	if err != nil {
 		return err
@@ -87,7 +84,7 @@ func (r *runner) startGuard(c Command) error {
 		Path: self,
 		Args: append([]string{guardName, strconv.Itoa(controlFD), strconv.Itoa(reportFD), c.Path}, c.Args...),
 		Env:  c.Env, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
-		SysProcAttr: &syscall.SysProcAttr{Setpgid: true}, // a signal to our group must not reach it
+		SysProcAttr: &syscall.SysProcAttr{Setpgid: true}, // signals to our group must not reach the guard
 	}
 	err = r.guard.Start()
 	_ = controlR.Close()
@@ -98,7 +95,7 @@ func (r *runner) startGuard(c Command) error {
 		return fmt.Errorf("supervise: guard not started: %w", err)
 	}
 	r.control = controlW
-	r.reports = make(chan record, 2) // all that it ever says
+	r.reports = make(chan record, 2) // the guard sends at most two records
 	go func() {
 		defer close(r.reports)
 		defer func() { _ = reportR.Close() }()
@@ -114,7 +111,7 @@ func (r *runner) startGuard(c Command) error {
 	r.tell(recGrace, int64(r.times.Grace))
 	r.tell(recMargin, int64(r.times.Margin))
 	r.tellDeadline()
-	r.told = r.asked // whether it got it or not: without one it starts nothing
+	r.told = r.asked // even if it was not sent: without a deadline the guard starts nothing
 	return nil
 }
 
@@ -161,15 +158,15 @@ func (r *runner) watch(signals <-chan os.Signal) (Outcome, error) {
 			r.lostAt = time.Now()
 			r.tell(recLost, 0)
 		case <-backstop.C:
-			// The guard should have reported long ago. Kill it, and with it
-			// the command; the rest comes to us.
+			// The guard should have reported by now. Kill it, and thereby the command; its other
+			// processes become our children.
 			r.overdue = true
 			_ = r.guard.Process.Kill()
 		}
 	}
 }
 
-// backstop is when the guard must have reported.
+// backstop is the time by which the guard must have reported.
 func (r *runner) backstop() time.Time {
 	at := r.told.Add(-r.times.Margin / 2)
 	if lost := r.lostAt.Add(r.times.Margin / 2); !r.lostAt.IsZero() && lost.Before(at) {
@@ -178,8 +175,7 @@ func (r *runner) backstop() time.Time {
 	return at
 }
 
-// tellDeadline tells the guard of a deadline that has moved, and of what it
-// could not be told before.
+// tellDeadline sends the guard a deadline that has moved, and unsent records.
 func (r *runner) tellDeadline() {
 	deadline := r.lease.Deadline()
 	if deadline.Equal(r.asked) {
@@ -187,8 +183,8 @@ func (r *runner) tellDeadline() {
 		return
 	}
 	r.asked = deadline
-	// Converted once, when it moved: converted again after the machine
-	// slept, the same time would come out later.
+	// Convert it only once, when it has moved: after the machine slept, the same time would convert to a
+	// later instant.
 	r.tell(recDeadline, int64(instantOf(deadline)))
 }
 
@@ -197,9 +193,9 @@ func (r *runner) tell(k kind, value int64) {
 	r.flush()
 }
 
-// flush fails when the guard is stopped or dead, or when this process stood
-// still meanwhile. What is unsent waits for the next time. If that never
-// comes, reports or the backstop ends the wait.
+// flush sends the unsent records. It fails if the guard is stopped or dead, or if this process was stopped
+// meanwhile. Records that it could not send wait for the next call; without one, reports or the backstop end
+// the wait.
 func (r *runner) flush() {
 	for len(r.unsent) > 0 {
 		_ = r.control.SetWriteDeadline(time.Now().Add(r.times.Margin / 2))

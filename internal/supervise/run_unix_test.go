@@ -20,8 +20,7 @@ import (
 	"github.com/redoubt-go/redoubt/internal/test/await"
 )
 
-// TestMain lets the test binary be the guard, and the process that calls Run
-// in the tests that kill it.
+// TestMain runs the test binary as the guard, or as the process that calls Run in tests that kill it.
 func TestMain(m *testing.M) {
 	// Under the race detector a process sleeps for a second before it exits.
 	_ = os.Setenv("GORACE", "atexit_sleep_ms=0")
@@ -55,8 +54,7 @@ func until(deadline time.Time) *fakeLease {
 	return &fakeLease{func() time.Time { return deadline }, make(chan struct{})}
 }
 
-// roomy are times that are enough on a machine that does much else: SIGTERM after a quarter
-// of the TTL, SIGKILL after a half.
+// roomy are times for a busy machine: SIGTERM after a quarter of the TTL, SIGKILL after a half.
 func roomy(ttl time.Duration) Times {
 	return Times{Grace: ttl / 4, Margin: ttl / 2, Poll: DefaultTimes(ttl).Poll}
 }
@@ -68,8 +66,8 @@ func shell(script string, times Times, args ...string) Command {
 	}
 }
 
-// helper is a process that runs a script under a lease of SUPERVISE_TTL from
-// now, whose end it writes beside SUPERVISE_ARG, or one that is always renewed.
+// helper is a process that runs a script under a lease. The lease lasts SUPERVISE_TTL from now, and helper
+// writes its end to a file beside SUPERVISE_ARG; or it is always renewed.
 func helper(script string) int {
 	ttl, err := time.ParseDuration(os.Getenv("SUPERVISE_TTL"))
 	if err != nil {
@@ -105,7 +103,7 @@ func startHelper(t *testing.T, script, arg, ttl string, env ...string) *exec.Cmd
 	return startHelperAs(t, `exec "$0"`, script, arg, ttl, env...)
 }
 
-// helperDeadline is when the lease of the helper that was given arg ends.
+// helperDeadline returns when the lease of the helper with this arg ends.
 func helperDeadline(t *testing.T, arg string) time.Time {
 	t.Helper()
 	text, rerr := os.ReadFile(arg + ".deadline")
@@ -154,7 +152,7 @@ func pids(t *testing.T, texts []string) []int {
 	return ns
 }
 
-// running reports whether a process can still do something: a zombie can't.
+// running reports whether a process is alive and not a zombie.
 func running(pid int) bool {
 	if syscall.Kill(pid, 0) != nil {
 		return false
@@ -167,8 +165,8 @@ func running(pid int) bool {
 	return !strings.HasPrefix(rest, "Z") && !strings.HasPrefix(rest, "X")
 }
 
-// family starts a stubborn family: the command, a child and a daemon in a
-// session of its own, all deaf to SIGTERM. Each writes its pid to $1.
+// family is a script that starts a command, a child and a daemon in its own session. All ignore SIGTERM and
+// write their pids to $1.
 const family = `
 trap '' TERM
 echo $$ >> "$1"
@@ -322,8 +320,10 @@ func TestSignalsAreForwarded(t *testing.T) {
 	}
 }
 
-// TestHolderKilled: kill -9 of the process that holds the lease ends the
-// command and all it started, long before the lease would.
+// TestHolderKilled: kill -9 of the process that holds the lease ends the command and all its descendants, long
+// before the lease ends.
+//
+// Promise: A command under a lock and all its descendants end before the lease does when redoubt is killed.
 func TestHolderKilled(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "pids")
@@ -343,8 +343,9 @@ func TestHolderKilled(t *testing.T) {
 	}
 }
 
-// TestHolderStopped: a holder that is stopped can't renew, and the guard ends
-// the command in time.
+// TestHolderStopped: a stopped holder can't renew, and the guard ends the command in time.
+//
+// Promise: A command under a lock ends before the lease does when redoubt is stopped.
 func TestHolderStopped(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "pids")
@@ -372,7 +373,7 @@ func TestHolderStopped(t *testing.T) {
 	}
 }
 
-// TestGuardKilled: the holder does the guard's work.
+// TestGuardKilled: the holder ends the command when the guard is killed.
 func TestGuardKilled(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "pids")
@@ -392,7 +393,7 @@ func TestGuardKilled(t *testing.T) {
 	}
 }
 
-// TestGuardStopped: a guard that does nothing is replaced before the deadline.
+// TestGuardStopped: the holder ends the command before the deadline when the guard is stopped.
 func TestGuardStopped(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "pids")
@@ -415,8 +416,8 @@ func TestGuardStopped(t *testing.T) {
 	}
 }
 
-// TestGuardTellsItsCommand: where the kernel doesn't kill the command of a
-// dead guard, redoubt must know which process that is.
+// TestGuardTellsItsCommand: where the kernel does not kill the command of a dead guard, redoubt must know the
+// pid of the command.
 func TestGuardTellsItsCommand(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "pid")
 	c := shell(`echo $$ > "$1"; exec sleep 60`, DefaultTimes(time.Minute), file)
@@ -447,8 +448,8 @@ func TestGuardTellsItsCommand(t *testing.T) {
 	}
 }
 
-// TestUntoldIsToldLater: what the guard could not be told is not forgotten,
-// and what it doesn't know isn't counted on.
+// TestUntoldIsToldLater: redoubt keeps records that it could not send to the guard, and does not rely on a
+// deadline that the guard does not know.
 func TestUntoldIsToldLater(t *testing.T) {
 	guard, control, err := os.Pipe()
 	if err != nil {

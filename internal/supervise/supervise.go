@@ -6,46 +6,42 @@ import (
 	"time"
 )
 
-// A Lease is what [Run] needs to know of a held lock. Something else renews
-// it.
+// A Lease is a held lock, as far as [Run] needs it. The caller keeps renewing it.
 type Lease interface {
-	// Deadline is the time until which nobody else can have the lock, by
-	// this machine's clock: when the last successful acquire or extend was
-	// sent, plus the TTL, less an allowance for drift. It moves with every
-	// renewal. Its monotonic reading counts, not the wall clock.
+	// Deadline returns the time until which no other process can have the lock, by this machine's clock:
+	// the time at which the last successful acquire or extend was sent, plus the TTL, less an allowance
+	// for drift. It moves with every renewal. Run uses its monotonic reading, not the wall clock.
 	Deadline() time.Time
 	// Done is closed when the lease is lost.
 	Done() <-chan struct{}
 }
 
-// A Command says what to run. It gets the standard input, output and error of
-// this process.
+// A Command describes the command to run. It inherits the standard input, output and error of this process.
 type Command struct {
 	// Path is the file to execute, as exec.LookPath finds it.
 	Path string
-	// Args are argv, with argv[0].
+	// Args is argv, including argv[0].
 	Args []string
 	// Env is the whole environment, as in os.Environ.
 	Env []string
-	// Times say how long ending the command may take. See [DefaultTimes].
+	// Times limit how long ending the command takes. See [DefaultTimes].
 	Times Times
 }
 
-// Times say how long before the lease's deadline the command is ended.
+// Times determine how long before the lease's deadline Run ends the command.
 type Times struct {
-	// Grace is how long a command that got SIGTERM has until it is killed.
+	// Grace is the time between SIGTERM and SIGKILL.
 	Grace time.Duration
-	// Margin is how long before the deadline it is killed. It must be enough
-	// for the kernel to kill and reap all its processes.
+	// Margin is the time between SIGKILL and the deadline. The kernel must be able to kill and reap all
+	// processes in that time.
 	Margin time.Duration
-	// Poll is how often the lease is asked for its deadline.
+	// Poll is how often Run reads the lease's deadline.
 	Poll time.Duration
 }
 
-// DefaultTimes derives them from the lease's TTL: a sixth of it as the grace,
-// at most 10 s; a twentieth as the margin, at least 50 ms and at most 1 s. So
-// with 30 s, whose renewals are sent each 10 s, two renewals in a row must
-// fail until SIGTERM is sent.
+// DefaultTimes derives Times from the lease's TTL. The grace is a sixth of it, at most 10 s. The margin is a
+// twentieth of it, at least 50 ms and at most 1 s. So with a TTL of 30 s, renewed each 10 s, two renewals in
+// a row must fail before SIGTERM is sent.
 func DefaultTimes(ttl time.Duration) Times {
 	return Times{
 		Grace:  min(ttl/6, 10*time.Second),
@@ -54,9 +50,8 @@ func DefaultTimes(ttl time.Duration) Times {
 	}
 }
 
-// WithGrace returns t with another grace. It is an error when grace and
-// margin would take more than half of ttl, because then one late renewal
-// would end the command.
+// WithGrace returns t with another grace. It returns an error if grace and margin take more than half of
+// ttl, because a single late renewal would then end the command.
 func (t Times) WithGrace(grace, ttl time.Duration) (Times, error) {
 	if grace < 0 {
 		return t, fmt.Errorf("grace %v is negative", grace)
@@ -68,16 +63,14 @@ func (t Times) WithGrace(grace, ttl time.Duration) (Times, error) {
 	return t, nil
 }
 
-// An Outcome says how a command ended.
+// An Outcome describes how a command ended.
 type Outcome struct {
-	// Status is the command's exit status, or 128+n when signal n killed it.
+	// Status is the command's exit status, or 128+n if signal n killed it.
 	Status int
-	// Lost is true when the command was ended because of its lease. Status
-	// then says little.
+	// Lost is true if Run ended the command because of its lease. Status then has little meaning.
 	Lost bool
 }
 
-// ErrStart is matched by the error of [Run] when the command could not be
-// started. The cause is wrapped, and may match fs.ErrNotExist or
-// fs.ErrPermission.
+// ErrStart matches the error of [Run] if the command could not be started. The error wraps the cause, which
+// may match fs.ErrNotExist or fs.ErrPermission.
 var ErrStart = errors.New("supervise: command not started")

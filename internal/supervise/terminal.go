@@ -10,10 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Signals lists what a caller of [Run] should catch and pass to it. It leaves
-// out what is ignored at the time of the call, so that a command under nohup(1), or in
-// the background of a script, ignores it too. Go's runtime keeps only SIGHUP and SIGINT
-// ignored: a SIGQUIT that a script's shell had ignored is back at its default by then.
+// Signals returns the signals that a caller of [Run] should catch and pass to it. It leaves out signals that
+// are ignored at the time of the call, so that a command under nohup(1), or in the background of a script,
+// ignores them too. Go's runtime keeps only SIGHUP and SIGINT ignored: it resets a SIGQUIT that a script's
+// shell ignored to its default.
 func Signals() []os.Signal {
 	var sigs []os.Signal
 	for _, sig := range []os.Signal{
@@ -27,11 +27,9 @@ func Signals() []os.Signal {
 	return sigs
 }
 
-// fromTerminal reports whether the command has got sig already: what the
-// terminal sends to its foreground process group reaches redoubt and the
-// command alike, and a second ^C means "at once" to many programs. A kill -INT
-// to redoubt's pid alone looks the same and isn't passed on either; use
-// SIGTERM for that.
+// fromTerminal reports whether the command already got sig from the terminal. A terminal signals its whole
+// foreground process group, redoubt and the command alike, and many programs exit at once on a second ^C.
+// A kill -INT to redoubt alone looks the same and is not passed on either: use SIGTERM for that.
 func fromTerminal(sig syscall.Signal) bool {
 	if sig != syscall.SIGINT && sig != syscall.SIGQUIT && sig != syscall.SIGWINCH {
 		return false

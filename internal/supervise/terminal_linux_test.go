@@ -37,8 +37,8 @@ func pty(t *testing.T) (keyboard, screen *os.File) {
 	return keyboard, screen
 }
 
-// startOnTerminal starts a shell script as the leader of a session on a
-// terminal. $1 is this binary, $2 is arg; helper's script is under.
+// startOnTerminal starts a shell script as the leader of a session on a terminal. $1 is this binary and $2 is
+// arg; helper runs the script under.
 func startOnTerminal(t *testing.T, screen *os.File, script, under, arg, ttl string) *exec.Cmd {
 	t.Helper()
 	self, err := os.Executable()
@@ -56,8 +56,7 @@ func startOnTerminal(t *testing.T, screen *os.File, script, under, arg, ttl stri
 	return cmd
 }
 
-// TestInterruptFromTerminal: ^C reaches the command, and only once. Many
-// programs take a second one for "at once".
+// TestInterruptFromTerminal: ^C reaches the command exactly once. Many programs exit at once on a second one.
 func TestInterruptFromTerminal(t *testing.T) {
 	t.Parallel()
 	keyboard, screen := pty(t)
@@ -102,9 +101,8 @@ func TestInputFromTerminal(t *testing.T) {
 	}
 }
 
-// TestStopFromTerminal: ^Z stops the command and gives the terminal back to
-// the shell. When it stays stopped, it has been killed by the deadline: fg
-// finds a lost lease, and the command didn't run another step.
+// TestStopFromTerminal: ^Z stops the command and returns the terminal to the shell. If it stays stopped, it is
+// killed by the deadline: fg finds a lost lease, and the command did not run another step.
 func TestStopFromTerminal(t *testing.T) {
 	t.Parallel()
 	keyboard, screen := pty(t)

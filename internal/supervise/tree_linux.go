@@ -12,24 +12,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A tree is the command with everything that descends from it. The process
-// that starts it becomes the subreaper of all of them.
+// A tree is the command and its descendants. The process that starts it becomes the subreaper of all of
+// them.
 type tree struct {
 	pid    int           // of the command
 	exited chan int      // the command's own status, once
 	gone   chan struct{} // closed when no process of the tree is left
 
-	// mu is held while children are reaped. Under it no direct child's pid
-	// can be reused.
+	// mu is held while children are reaped. While it is held, no direct child's pid can be reused.
 	mu struct {
 		sync.Mutex
 		reaped bool // the command
 	}
 }
 
-// startTree runs a command in process group pgid. The calling goroutine must
-// be locked to a thread that lives as long as this process: the kernel sends
-// the parent-death signal when that thread ends.
+// startTree runs a command in process group pgid. The calling goroutine must be locked to a thread that lives
+// as long as this process: the kernel sends the parent-death signal when that thread ends.
 func startTree(path string, argv, env []string, pgid int) (*tree, error) {
 	if err := adoptOrphans(); err != nil {
 		return nil, err
@@ -47,13 +45,12 @@ func startTree(path string, argv, env []string, pgid int) (*tree, error) {
 	return t, nil
 }
 
-// adoptOrphans makes this process the parent of every descendant whose own
-// parent dies.
+// adoptOrphans makes this process the parent of every descendant whose own parent dies.
 func adoptOrphans() error {
 	return os.NewSyscallError("prctl", unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0))
 }
 
-// reap collects every child that ends, adopted ones too.
+// reap collects every child that ends, including adopted ones.
 func (t *tree) reap() {
 	for {
 		// Wait without reaping, so that mu isn't held while blocking.
@@ -84,19 +81,18 @@ func (t *tree) reap() {
 	}
 }
 
-// signal sends sig to the command itself, if it still runs.
+// signal sends sig to the command itself, if it is still running.
 func (t *tree) signal(sig syscall.Signal) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if !t.mu.reaped {
-		_ = syscall.Kill(t.pid, sig) // EPERM when it changed its user: nothing to be done
+		_ = syscall.Kill(t.pid, sig) // EPERM if it changed its user: redoubt can do nothing
 	}
 }
 
-// terminate sends SIGTERM to the command and all its descendants, and wakes
-// those that are stopped so that they can act on it. Parents get it before
-// their children: a shell whose child ended first would start the next one,
-// and act on its own SIGTERM only after that.
+// terminate sends SIGTERM to the command and all its descendants, and SIGCONT so that stopped processes can
+// act on it. Parents get it before their children: a shell whose child ended first would start the next
+// child before it acts on its own SIGTERM.
 func (t *tree) terminate() {
 	parents := parentsOfAll()
 	for _, pid := range descendants(parents, os.Getpid()) {
@@ -105,16 +101,16 @@ func (t *tree) terminate() {
 	}
 }
 
-// kill sends SIGKILL to the direct children. Their children become direct
-// ones, so the caller repeats it until gone is closed.
+// kill sends SIGKILL to the direct children. Grandchildren then become direct children, so the caller
+// repeats it until gone is closed.
 func (t *tree) kill() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	killChildren(nil)
 }
 
-// killChildren sends SIGKILL to all direct children but those in except, and
-// returns how many there were. Nobody else may reap children meanwhile.
+// killChildren sends SIGKILL to all direct children that are not in except, and returns how many there
+// were. No other goroutine may reap children meanwhile.
 func killChildren(except map[int]bool) int {
 	n := 0
 	for _, pid := range children() {
@@ -126,9 +122,8 @@ func killChildren(except map[int]bool) int {
 	return n
 }
 
-// sweep kills what the dead guard left to this process, and returns when
-// nothing is left but the children in except. The kernel has killed the
-// command itself.
+// sweep kills the processes that the dead guard left to this process, until only the children in except are
+// left. The kernel has killed the command itself.
 func sweep(_ int, except map[int]bool) {
 	wait := time.Millisecond
 	for killChildren(except) > 0 {
@@ -142,7 +137,7 @@ func sweep(_ int, except map[int]bool) {
 	}
 }
 
-// children lists the direct children of this process, zombies too.
+// children lists the direct children of this process, including zombies.
 func children() []int {
 	self := os.Getpid()
 	var pids []int
@@ -169,14 +164,14 @@ func descendants(parents map[int]int, root int) []int {
 	return below
 }
 
-// parentsOfAll maps every process that this one can see to its parent.
+// parentsOfAll maps every process that this process can see to its parent.
 func parentsOfAll() map[int]int {
 	dir, err := os.Open("/proc")
 	if err != nil {
 		return nil
 	}
 	defer func() { _ = dir.Close() }()
-	names, _ := dir.Readdirnames(-1) // what was read before an error still counts
+	names, _ := dir.Readdirnames(-1) // use the names that were read before an error
 	parents := map[int]int{}
 	for _, name := range names {
 		pid, err := strconv.Atoi(name)
@@ -198,9 +193,8 @@ func parentOf(pid int) (int, bool) {
 	return parseParent(stat)
 }
 
-// parseParent reads the parent's pid from /proc/PID/stat, as in
-// "12 (a name) S 1 …". A name may hold spaces and parentheses, so the last
-// one counts. See proc_pid_stat(5).
+// parseParent reads the parent's pid from /proc/PID/stat, as in "12 (a name) S 1 …". A name may contain
+// spaces and parentheses, so it ends at the last parenthesis. See proc_pid_stat(5).
 func parseParent(stat []byte) (int, bool) {
 	end := bytes.LastIndexByte(stat, ')')
 	if end < 0 {
@@ -214,8 +208,8 @@ func parseParent(stat []byte) (int, bool) {
 	return parent, err == nil && parent >= 0
 }
 
-// signalIfChildOf signals a process through a pidfd, after it has looked that
-// the process still has that parent, so that a reused pid isn't hit.
+// signalIfChildOf signals a process through a pidfd if it still has that parent, so that it never signals a
+// process with a reused pid.
 func signalIfChildOf(pid, parent int, sig syscall.Signal) {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if errors.Is(err, unix.ENOSYS) { // Linux before 5.3

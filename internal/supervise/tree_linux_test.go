@@ -33,9 +33,8 @@ func FuzzParseParent(f *testing.F) {
 }
 
 func TestDescendants(t *testing.T) {
-	// 10 has 14; 14 has 13, 13 has 12, and 12 has 11. 20 belongs to 1, and 30
-	// and 31 claim each other, as do 10 and 14, as a snapshot taken while
-	// processes come and go may show.
+	// 10 is the parent of 14, 14 of 13, 13 of 12, and 12 of 11; 20 is a child of 1. 30 and 31 are each other's
+	// parents, and so are 10 and 14: a snapshot may show that while processes start and end.
 	parents := map[int]int{1: 0, 10: 14, 14: 10, 13: 14, 12: 13, 11: 12, 20: 1, 30: 31, 31: 30}
 	if got, want := descendants(parents, 10), []int{14, 13, 12, 11}; !slices.Equal(got, want) {
 		t.Errorf("descendants = %v; want %v, parents first", got, want)

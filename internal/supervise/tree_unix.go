@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// A tree is, on this system, the command alone: see the package comment.
+// On this system a tree is only the command: see the package comment.
 type tree struct {
 	pid     int           // of the command
 	exited  chan int      // the command's status, once
@@ -49,18 +49,17 @@ func (t *tree) terminate() {
 
 func (t *tree) kill() { t.signal(syscall.SIGKILL) }
 
-// Without a subreaper nobody is adopted.
+// Without a subreaper this process adopts no orphans.
 func adoptOrphans() error { return nil }
 
 func children() []int { return nil }
 
-// sweep kills the command of a dead guard, and returns when it is gone. Nobody
-// here can be told of its end, since it is no child of this process: it is
-// asked for. Its number can't have been given to another process but in the
-// instant between its own end and the guard's.
+// sweep kills the command of a dead guard, and returns when it is gone. The command is not a child of this
+// process, so sweep polls for its end. Its pid can only have been reused if the command ended in the instant
+// before the guard.
 func sweep(command int, _ map[int]bool) {
 	if command == 0 {
-		return // it wasn't started
+		return // it was not started
 	}
 	for wait := time.Millisecond; !errors.Is(syscall.Kill(command, syscall.SIGKILL), syscall.ESRCH); wait = min(2*wait, 50*time.Millisecond) {
 		time.Sleep(wait)

@@ -11,12 +11,12 @@ import (
 	"github.com/redoubt-go/redoubt/internal/resp"
 )
 
-// A Backend opens raw sessions to a server that speaks RESP. Package proxy has
-// one for Redis; an engine is one.
+// A Backend opens connections to a server that speaks RESP. Package proxy has one for Redis; an engine is
+// one.
 type Backend interface {
 	// Open connects. The connection speaks RESP2.
 	Open(ctx context.Context) (net.Conn, error)
-	// Name is how errors call the server.
+	// Name is the name of the server in errors.
 	Name() string
 }
 
@@ -39,29 +39,25 @@ func dial(ctx context.Context, b Backend) (*conn, error) {
 	return &conn{net: c, name: b.Name(), db: -1}, nil
 }
 
-func (c *conn) close() { _ = c.net.Close() } // everything that counts was answered
+func (c *conn) close() { _ = c.net.Close() } // every reply that matters has arrived
 
-// add puts a command into the pipeline.
+// add appends a command to the pipeline.
 func add[T string | []byte](c *conn, args ...T) {
 	c.out = resp.AppendCommand(c.out, args...)
 	c.n++
 }
 
-// answerWithin is how long a server may say nothing to a pipeline.
+// answerWithin is how long a server may be silent while a pipeline waits.
 const answerWithin = time.Minute
 
-// flush sends the pipeline and gives the replies to each in order, error replies
-// among them. All replies are given, also when each returns errors, of which the
-// first is returned.
-//
-// When ctx ends it closes the connection.
+// flush sends the pipeline and calls each with the replies in order, including error replies. It reads all
+// replies even if each returns errors, and returns the first error. It closes the connection when ctx ends.
 func (c *conn) flush(ctx context.Context, each func(i int, reply any) error) error {
 	stop := context.AfterFunc(ctx, c.close)
 	defer stop()
 	out, n := c.out, c.n
 	c.out, c.n = c.out[:0], 0
-	// The replies are taken while the commands leave: neither side has to keep
-	// what the other has not taken.
+	// Read replies while writing commands, so that neither side has to buffer everything.
 	written := make(chan error, 1)
 	go func() {
 		_, err := c.net.Write(out)
@@ -72,7 +68,7 @@ func (c *conn) flush(ctx context.Context, each func(i int, reply any) error) err
 		reply, err := c.reply()
 		if err != nil {
 			c.close()
-			<-written //nolint:errcheck // the reason is the other error
+			<-written //nolint:errcheck // the other error is the cause
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
@@ -82,7 +78,7 @@ func (c *conn) flush(ctx context.Context, each func(i int, reply any) error) err
 			failed = err
 		}
 	}
-	if err := <-written; err != nil { // although all is answered: can't be
+	if err := <-written; err != nil { // impossible, because every command was answered
 		return fmt.Errorf("%s: %w", c.name, err)
 	}
 	if cap(c.out) > 16<<20 {
@@ -108,7 +104,7 @@ func (c *conn) reply() (any, error) {
 	}
 }
 
-// read takes more of what the server sent.
+// read reads more bytes of the server.
 func (c *conn) read() error {
 	if len(c.in) == cap(c.in) {
 		grown := make([]byte, len(c.in), max(64<<10, 2*len(c.in)))
@@ -129,7 +125,7 @@ func (c *conn) read() error {
 	return err
 }
 
-// do sends one command and returns its reply, an error reply as an error.
+// do sends one command and returns its reply. An error reply is an error.
 func (c *conn) do(ctx context.Context, args ...string) (reply any, err error) {
 	add(c, args...)
 	err = c.flush(ctx, func(_ int, r any) error {

@@ -1,22 +1,17 @@
-// Package transfer moves keys between servers, engines in this process and RDB
-// files.
+// Package transfer moves keys between servers, engines in this process and RDB files.
 //
-//	from := transfer.File("dump.rdb")
+//	from, err := transfer.OpenFile("dump.rdb")
 //	to, err := transfer.NewServer(ctx, backend, transfer.AnyDatabase)
 //	result, err := transfer.Move(ctx, from, to, transfer.Options{})
 //
-// [Move] goes over the source twice. The first time nothing is written: a file
-// is read to its end and its checksum compared, values that the target has no
-// place for are counted, and keys that the target has already are found. Only
-// then are keys written. What can only be found out later, like a key that
-// somebody else writes to the target meanwhile, ends the move, and [Result] says
-// how many keys were written.
+// [Move] reads the source twice. The first time it writes nothing: it reads a file to its end and compares
+// the checksum, counts values that the target can't store, and finds keys that exist in the target. Then it
+// writes the keys. A problem that only shows while writing, like a key that another client has just written,
+// ends the move, and [Result] says how many keys were written.
 //
-// Values travel as DUMP gives them, so that a type which this module knows
-// nothing of arrives whole where both sides know it. Deadlines travel as points
-// in time. Access times and frequencies stay behind.
+// Values travel as DUMP payloads, so that types unknown to this package arrive unchanged if both sides know
+// them. Expiry times travel as points in time. Idle times and access frequencies are not copied.
 //
-// From a server that is written to meanwhile comes no snapshot: each key is as it
-// was at some moment, and keys that were made or deleted during the move may or
-// may not be there. An RDB file is a snapshot.
+// A move from a server that clients write to is not a snapshot: each key has its value at some moment, and
+// keys that were created or deleted during the move may or may not be copied. An RDB file is a snapshot.
 package transfer

@@ -12,7 +12,7 @@ import (
 	"github.com/redoubt-go/redoubt/internal/rdb"
 )
 
-// A File is an RDB file to take keys from. It is for one goroutine at a time.
+// A File is an RDB file to copy keys from. Only one goroutine at a time may use it.
 type File struct {
 	f         *os.File
 	path      string
@@ -21,7 +21,7 @@ type File struct {
 	functions int64
 }
 
-// OpenFile opens an RDB file. It is read by [Move], twice.
+// OpenFile opens an RDB file. [Move] reads it twice.
 func OpenFile(path string) (*File, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -46,7 +46,7 @@ func (f *File) Name() string { return f.path }
 
 func (f *File) total() int64 { return f.keys }
 
-// read goes over the keys of the file.
+// read iterates over the keys of the file.
 func (f *File) read(ctx context.Context, key func(r *rdb.FileReader, e rdb.Entry) error) (err error) {
 	defer func() {
 		if fe, ok := errors.AsType[*rdb.FileError](err); ok {
@@ -77,8 +77,7 @@ func (f *File) read(ctx context.Context, key func(r *rdb.FileReader, e rdb.Entry
 	}
 }
 
-// survey implements [Source]. All values are read, so that a file which is
-// damaged in any way is found out.
+// survey implements [Source]. It decodes all values, so that it finds any damage of the file.
 func (f *File) survey(ctx context.Context, _ bool, progress func(done, total int64), give func([]item) error) error {
 	var items []item
 	flush := func(r *rdb.FileReader) error {
@@ -92,7 +91,7 @@ func (f *File) survey(ctx context.Context, _ bool, progress func(done, total int
 	var last *rdb.FileReader
 	err := f.read(ctx, func(r *rdb.FileReader, e rdb.Entry) error {
 		if err := rdb.Check(e.Payload); err != nil {
-			return &rdb.FileError{Offset: r.Offset(), Reason: fmt.Sprintf("the value of key %.100q, which ends here, is broken: %v", e.Key, err)}
+			return &rdb.FileError{Offset: r.Offset(), Reason: fmt.Sprintf("the value of key %.100q, which ends here, is invalid: %v", e.Key, err)}
 		}
 		last = r
 		f.keys++
@@ -113,8 +112,7 @@ func (f *File) survey(ctx context.Context, _ bool, progress func(done, total int
 	return err
 }
 
-// keySums has eight bytes for each key of a file. It finds keys that are there twice in
-// little memory.
+// keySums finds duplicate keys with eight bytes of memory per key.
 type keySums struct {
 	seed maphash.Seed
 	sums []uint64
@@ -123,14 +121,14 @@ type keySums struct {
 func newKeySums() *keySums { return &keySums{seed: maphash.MakeSeed()} }
 
 func (k *keySums) of(e *rdb.Entry) uint64 {
-	return maphash.Bytes(k.seed, e.Key) + uint64(e.DB) //nolint:gosec // a sum
+	return maphash.Bytes(k.seed, e.Key) + uint64(e.DB) //nolint:gosec // a hash
 }
 
 func (k *keySums) add(e *rdb.Entry) { k.sums = append(k.sums, k.of(e)) }
 
-// distinct returns an error when a key is there twice. No Redis writes such a file, and the
-// second write would find the key that the first has made. The file is read once more when
-// the sums of two keys are equal.
+// distinct returns an error if the file has a key twice. No Redis writes such a file, and the move would
+// trip over the key that it wrote itself. If the sums of two keys are equal, it reads the file again to
+// compare the keys.
 func (f *File) distinct(ctx context.Context, seen *keySums) error {
 	slices.Sort(seen.sums)
 	suspects := map[uint64]map[string]bool{}
@@ -148,7 +146,7 @@ func (f *File) distinct(ctx context.Context, seen *keySums) error {
 		switch {
 		case found == nil:
 		case found[name]:
-			return &rdb.FileError{Offset: r.Offset(), Reason: fmt.Sprintf("key %.100q is in database %d twice", e.Key, e.DB)}
+			return &rdb.FileError{Offset: r.Offset(), Reason: fmt.Sprintf("key %.100q is twice in database %d", e.Key, e.DB)}
 		default:
 			found[name] = true
 		}

@@ -13,8 +13,8 @@ import (
 	"github.com/redoubt-go/redoubt/internal/rdb"
 )
 
-// TestForgedFileWritesNothing wants a file that has its form, and whose last value no
-// target takes, to be refused before the first key is written.
+// TestForgedFileWritesNothing: Move refuses a well-formed file with an invalid last value before it writes the
+// first key.
 func TestForgedFileWritesNothing(t *testing.T) {
 	const version = "REDIS0012"
 	times := func(n byte, rest string) string { return string(n) + rest }

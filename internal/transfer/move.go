@@ -11,78 +11,74 @@ import (
 	"github.com/redoubt-go/redoubt/internal/rdb"
 )
 
-// A Source is where keys come from: a [Server] or a [File].
+// A Source is a [Server] or a [File] to copy keys from.
 type Source interface {
-	// Name is how errors call it.
+	// Name is its name in errors.
 	Name() string
-	// survey goes over all keys. It gives their types, if they are wanted, but
-	// no values.
+	// survey calls f with all keys, without values. It fills in their types if types is true.
 	survey(ctx context.Context, types bool, progress func(done, total int64), f func([]item) error) error
-	// each goes over all keys with their values, and says how many there are,
-	// as far as it is known. gone counts those that were deleted meanwhile.
+	// each calls f with all keys and their values. It adds the keys that were deleted meanwhile to gone.
 	each(ctx context.Context, gone *int64, f func(batch []rdb.Entry) error) error
 	total() int64
 }
 
-// A Target is where keys are brought to: a [Server] or a [NewFile].
+// A Target is a [Server] or a [NewFile] to copy keys to.
 type Target interface {
-	// Name is how errors call it.
+	// Name is its name in errors.
 	Name() string
-	// picky says whether there are types that the target surely has no place for.
+	// picky reports whether there are types that the target is known not to store.
 	picky() bool
-	// empty says that no key is there.
+	// empty reports whether the target is known to have no keys.
 	empty() bool
-	// prepare makes sure that there are these databases.
+	// prepare returns an error if the target can't have these databases.
 	prepare(ctx context.Context, dbs []int) error
-	// taken counts the keys that are there.
+	// taken adds the keys that exist in the target to found.
 	taken(ctx context.Context, items []item, found *TakenError) error
-	// put writes keys. It calls wrote for each that was written, or refused
-	// with the reason, in order, and returns what ended the connection.
+	// put writes keys. It calls wrote for each key in order, with the target's error if it refused the key,
+	// and returns the error of the connection.
 	put(ctx context.Context, batch []rdb.Entry, replace bool, wrote func(e *rdb.Entry, err error)) error
-	// finish makes what was written stay. Without it a file is no file.
+	// finish makes the written keys permanent. Without it a file does not appear under its name.
 	finish() error
 }
 
-// An item is a key on its way, with what its value is if that is no type that
-// everybody knows.
+// An item is a key, with a description of its value if not every target can store it.
 type item struct {
 	rdb.Entry
 	what string
 }
 
-// Options say how to [Move]. The zero value refuses what can't be done whole.
+// Options are options of [Move]. With the zero value Move fails if it can't copy every key.
 type Options struct {
-	// Replace overwrites keys that the target has already.
+	// Replace overwrites keys that exist in the target.
 	Replace bool
-	// SkipUnsupported leaves out keys that the target has no place for, and
-	// functions, and counts them.
+	// SkipUnsupported leaves out and counts keys that the target can't store, and functions.
 	SkipUnsupported bool
-	// Progress is told how far the move is, many times a second. Defaults to
-	// none. While the source is checked, what is counted may be keys or bytes.
+	// Progress is called many times a second. While the source is checked, it counts keys or bytes.
+	// Defaults to none.
 	Progress func(p Progress)
-	// Now tells the time. Defaults to time.Now.
+	// Now returns the time. Defaults to time.Now.
 	Now func() time.Time
 }
 
-// Progress is how far a move is.
+// Progress is the progress of a move.
 type Progress struct {
 	Checking    bool  // nothing is written yet
 	Done, Total int64 // Total is an estimate
 }
 
-// Result is what a move did, also when it failed.
+// Result counts what a move did. It is valid beside an error, too.
 type Result struct {
 	Keys      int64            // written to the target
-	Expired   int64            // not written, because their time was over
+	Expired   int64            // not written, because they had expired
 	Gone      int64            // deleted or expired at the source meanwhile
-	Skipped   map[string]int64 // not written, by the type that the target can't hold
-	Functions int64            // libraries that stayed behind
-	Unknown   int64            // sent to the target, which didn't answer
+	Skipped   map[string]int64 // not written, by type, because the target can't store them
+	Functions int64            // libraries of functions, not copied
+	Unknown   int64            // sent to the target without an answer
 }
 
-// A TakenError says that the target has keys of the source already.
+// A TakenError says that keys of the source exist in the target.
 type TakenError struct {
-	Count int64 // how many, as far as is known
+	Count int64 // of the keys found so far
 	DB    int   // the database of the first
 	Key   []byte
 }
@@ -94,7 +90,7 @@ func (e *TakenError) Error() string {
 	return fmt.Sprintf("%d keys exist already, like %.100q in database %d", e.Count, e.Key, e.DB)
 }
 
-// An UnsupportedError says that the target has no place for some values.
+// An UnsupportedError says that the target can't store some values.
 type UnsupportedError struct {
 	Counts    map[string]int64 // by type
 	Functions int64
@@ -110,7 +106,7 @@ func (e *UnsupportedError) Error() string {
 	return text
 }
 
-// List names types with their counts, like "2 streams and 1 library of functions".
+// List formats types with their counts, like "2 streams and 1 library of functions".
 func List(counts map[string]int64, functions int64) string {
 	var parts []string
 	for what, n := range counts {
@@ -143,9 +139,8 @@ type move struct {
 	result Result
 }
 
-// Move brings all keys from one place to another. When ctx ends, the keys that
-// are under way still arrive. Its error is a [TakenError] or an
-// [UnsupportedError] where they say what stands in the way.
+// Move copies all keys of from to to. When ctx ends, keys in progress still arrive. The error is a
+// [TakenError] or an [UnsupportedError] if keys exist in the target or it can't store them.
 func Move(ctx context.Context, from Source, to Target, opts Options) (Result, error) {
 	if opts.Progress == nil {
 		opts.Progress = func(Progress) {}
@@ -168,7 +163,7 @@ func (m *move) expired(e *rdb.Entry) bool {
 	return e.Deadline != 0 && e.Deadline <= m.opts.Now().UnixMilli()
 }
 
-// survey finds out what stands in the way before anything is written.
+// survey finds problems before anything is written.
 func (m *move) survey(ctx context.Context) error {
 	dbs := map[int]bool{}
 	unsupported := &UnsupportedError{Counts: map[string]int64{}}
@@ -224,8 +219,7 @@ func (m *move) survey(ctx context.Context) error {
 	return m.to.prepare(ctx, all)
 }
 
-// write moves the keys. One goroutine takes them from the source, this one
-// brings them to the target.
+// write copies the keys. One goroutine reads them from the source, and this one writes them to the target.
 func (m *move) write(ctx context.Context) error {
 	reading, stop := context.WithCancel(ctx)
 	defer stop()
@@ -249,7 +243,7 @@ func (m *move) write(ctx context.Context) error {
 		if failed != nil || ctx.Err() != nil {
 			continue
 		}
-		// Not ended by ctx: what was sent shall be counted.
+		// Not cancelled by ctx, so that every sent key is counted.
 		if failed = m.put(context.WithoutCancel(ctx), batch); failed != nil {
 			stop()
 		}
@@ -287,7 +281,7 @@ func (m *move) put(ctx context.Context, batch []rdb.Entry) error {
 		case errors.Is(err, rdb.ErrNewer):
 			what := "value of a newer Redis"
 			if rdb.FieldTTL(e.Payload) {
-				what = "hash whose fields have a time to live"
+				what = "hash with expiring fields"
 			}
 			if err := m.skip(e, what); failed == nil {
 				failed = err
@@ -304,7 +298,7 @@ func (m *move) put(ctx context.Context, batch []rdb.Entry) error {
 	return err
 }
 
-// skip counts a key that the target can't hold, or returns an error.
+// skip counts a key that the target can't store, or returns an error.
 func (m *move) skip(e *rdb.Entry, what string) error {
 	if m.opts.SkipUnsupported {
 		m.result.Skipped[what]++

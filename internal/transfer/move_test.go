@@ -15,9 +15,8 @@ import (
 	"github.com/redoubt-go/redoubt/internal/rdb"
 )
 
-// Everything that a redis-server holds comes into an engine and back, by each
-// way: an RDB file of Redis, the live server, an RDB file of ours that Redis
-// loads, and RESTORE.
+// Every kind of key of a redis-server moves into an engine and back unchanged: by an RDB file of Redis, from the
+// live server, by an RDB file of ours that Redis loads, and by RESTORE.
 func TestRoundTrip(t *testing.T) {
 	dir := t.TempDir()
 	redis, _ := startRedis(t, "--dir", dir)
@@ -55,7 +54,7 @@ func TestRoundTrip(t *testing.T) {
 	mustMove(t, live.server(AnyDatabase), file, Options{}, n+2)
 	loaded, _ := startRedis(t, "--dir", dir, "--dbfilename", "out.rdb")
 	same(t, "loaded by Redis", want, loaded.contents())
-	// Values that count are alike for both, too.
+	// Both count the same values.
 	for _, k := range loaded.must("KEYS", "*").([]any) {
 		if loaded.must("TYPE", k.(string)) == "string" && toString(loaded.do("PFCOUNT", k.(string))) != toString(live.do("PFCOUNT", k.(string))) {
 			t.Errorf("PFCOUNT %q differs", k)
@@ -79,7 +78,7 @@ func TestOneDatabase(t *testing.T) {
 	from.must("SET", "a", "0")
 	from.must("SELECT", "3")
 	from.must("SET", "a", "3")
-	if _, err := Move(t.Context(), from.server(AnyDatabase), to.server(5), Options{}); err == nil || !strings.Contains(err.Error(), "fall together into database 5") {
+	if _, err := Move(t.Context(), from.server(AnyDatabase), to.server(5), Options{}); err == nil || !strings.Contains(err.Error(), "would be mixed in database 5") {
 		t.Errorf("two databases into one: %v", err)
 	}
 	mustMove(t, from.server(3), to.server(5), Options{}, 1)
@@ -109,7 +108,7 @@ func TestTakenKeys(t *testing.T) {
 	if !ok || taken.Count != 1 || string(taken.Key) != "b" || result.Keys != 0 || to.must("DBSIZE") != int64(2) {
 		t.Fatalf("%+v, %v, %v keys", result, err, to.must("DBSIZE"))
 	}
-	// One that comes after the check.
+	// A key that another client writes after the check.
 	late := startEngine(t)
 	server := late.server(AnyDatabase)
 	late.must("SET", "b", "old")
@@ -148,7 +147,7 @@ func TestUnsupported(t *testing.T) {
 		if result.Skipped["stream"] != 2 || name == "file" && result.Functions != 1 {
 			t.Errorf("%s: %+v", name, result)
 		}
-		// Another Redis takes streams as they are, groups and all.
+		// Another Redis stores streams unchanged, including their groups.
 		other, _ := startRedis(t)
 		mustMove(t, source(), other.server(AnyDatabase), Options{SkipUnsupported: name == "file"}, 3)
 		if toString(redis.must("XINFO", "STREAM", "s", "FULL")) != toString(other.must("XINFO", "STREAM", "s", "FULL")) {
@@ -157,7 +156,7 @@ func TestUnsupported(t *testing.T) {
 	}
 }
 
-// Fields with a time to live are what Redis 7.0 has no form for.
+// Redis 7.0 has no format for hashes with expiring fields.
 func TestFieldTTL(t *testing.T) {
 	from := startEngine(t)
 	from.must("SET", "a", "1")
@@ -178,7 +177,7 @@ func TestFieldTTL(t *testing.T) {
 	}
 	for name, target := range targets {
 		_, err := Move(t.Context(), from.server(AnyDatabase), target(), Options{Replace: true})
-		if err == nil || !strings.Contains(err.Error(), `1 hash whose fields have a time to live, like key "h" in database 0`) {
+		if err == nil || !strings.Contains(err.Error(), `1 hash with expiring fields, like key "h" in database 0`) {
 			t.Errorf("%s: %v", name, err)
 		}
 		result := mustMove(t, from.server(AnyDatabase), target(), Options{Replace: true, SkipUnsupported: true}, 1)
@@ -253,7 +252,7 @@ func TestNewFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// What is not finished leaves what was there, and nothing else.
+	// An unfinished file leaves the old file, and no other.
 	ctx, cancel := context.WithCancel(t.Context())
 	result, err := Move(ctx, &stalling{[]rdb.Entry{entry("a", "1", 0)}}, f, Options{Progress: func(Progress) { cancel() }})
 	f.Close()
@@ -266,8 +265,7 @@ func TestNewFile(t *testing.T) {
 	}
 }
 
-// What is under way when the move is ended arrives and is counted, and what
-// expired on the way doesn't.
+// Keys in flight when a move is ended arrive and are counted. Keys that expired meanwhile are not.
 func TestInterrupted(t *testing.T) {
 	to := startEngine(t)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -278,7 +276,7 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
-// A target that has gone away is an error.
+// A target that closes its connection is an error.
 func TestTargetGone(t *testing.T) {
 	redis, server := startRedis(t)
 	target := redis.server(AnyDatabase)

@@ -10,8 +10,8 @@ import (
 	"github.com/redoubt-go/redoubt/internal/test/randtest"
 )
 
-// TestLargeValuesBehindSmallOnes wants values to be taken some bytes at a time, even
-// where many large ones follow many small ones.
+// TestLargeValuesBehindSmallOnes: a move reads a limited number of bytes at a time, even where many large values
+// follow many small ones.
 func TestLargeValuesBehindSmallOnes(t *testing.T) {
 	redis, _ := startRedis(t)
 	r := randtest.Rand(t)
@@ -42,9 +42,8 @@ func TestLargeValuesBehindSmallOnes(t *testing.T) {
 	}
 }
 
-// TestKeysThatChange moves keys that get another value, with a time to live or
-// without, all the while: none may arrive with what belongs to another of its
-// values.
+// TestKeysThatChange moves keys while another client changes their values and expiry times: no key may arrive
+// with the value of one moment and the expiry time of another.
 func TestKeysThatChange(t *testing.T) {
 	from := startEngine(t)
 	set := func(s *store, i int, mortal bool) {

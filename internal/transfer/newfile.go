@@ -13,9 +13,8 @@ import (
 	"github.com/redoubt-go/redoubt/internal/rdb"
 )
 
-// A NewFile is an RDB file to bring keys to. It is written under another name
-// and gets its own when it is whole and on disk; until then a file that was
-// there before stays.
+// A NewFile is an RDB file to copy keys to. It has a temporary name until it is complete and on disk; until
+// then an existing file of its name stays.
 type NewFile struct {
 	path    string
 	replace bool
@@ -23,9 +22,9 @@ type NewFile struct {
 	w       *rdb.FileWriter
 }
 
-// CreateFile begins an RDB file of the given version: 9 for Redis 5.0 to 6.2, 10
-// for 7.0, 11 for 7.2, 12 for 7.4 and later. A file that is there already gives
-// an error that matches [fs.ErrExist], unless replace is true.
+// CreateFile creates an RDB file of the given version: 9 for Redis 5.0 to 6.2, 10 for 7.0, 11 for 7.2, 12
+// for 7.4 and later. If the file exists already, it returns an error that matches [fs.ErrExist], unless
+// replace is true.
 func CreateFile(path string, version int, replace bool) (*NewFile, error) {
 	f := &NewFile{path: path, replace: replace}
 	if err := f.free(); err != nil {
@@ -42,7 +41,7 @@ func CreateFile(path string, version int, replace bool) (*NewFile, error) {
 	return f, nil
 }
 
-// free reports what stands in the way.
+// free returns an error if the name is taken.
 func (f *NewFile) free() error {
 	info, err := os.Stat(f.path)
 	switch {
@@ -58,11 +57,11 @@ func (f *NewFile) free() error {
 	return nil
 }
 
-// Close removes what is not finished.
+// Close removes an unfinished file.
 func (f *NewFile) Close() {
 	if f.tmp != nil {
 		f.tmp.Close()
-		_ = os.Remove(f.tmp.Name()) // a leftover with another name does no harm
+		_ = os.Remove(f.tmp.Name()) // a leftover under a temporary name does no harm
 		f.tmp = nil
 	}
 }
@@ -111,10 +110,10 @@ func (f *NewFile) finish() error {
 	return syncDir(filepath.Dir(f.path))
 }
 
-// syncDir makes a new name survive a power cut.
+// syncDir syncs a directory, so that a new name in it survives a power cut.
 func syncDir(path string) error {
 	if runtime.GOOS == "windows" {
-		return nil // a directory can't be synced there
+		return nil // Windows can't sync a directory
 	}
 	d, err := os.Open(path)
 	if err != nil {

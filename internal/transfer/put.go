@@ -10,8 +10,8 @@ import (
 	"github.com/redoubt-go/redoubt/internal/resp"
 )
 
-// picky implements [Target]: an engine has no streams and no modules, and what
-// another server has is not known.
+// picky implements [Target]: an engine stores no streams and no values of modules. The types of other
+// servers are unknown.
 func (s *Server) picky() bool { return s.engine }
 
 func (s *Server) empty() bool {
@@ -23,7 +23,7 @@ func (s *Server) empty() bool {
 	return true
 }
 
-// to returns the database that keys of another go to.
+// to returns the target's database for keys of database db.
 func (s *Server) to(db int) int {
 	if s.only != AnyDatabase {
 		return s.only
@@ -34,8 +34,8 @@ func (s *Server) to(db int) int {
 // prepare implements [Target].
 func (s *Server) prepare(ctx context.Context, dbs []int) error {
 	if s.only != AnyDatabase && len(dbs) > 1 {
-		return fmt.Errorf("keys of %d databases (%d, %d, …) would fall together into database %d of %s: "+
-			"leave the database out of its address, or take one at a time", len(dbs), dbs[0], dbs[1], s.only, s.c.name)
+		return fmt.Errorf("keys of %d databases (%d, %d, …) would be mixed in database %d of %s: "+
+			"leave the database out of its address, or copy one database at a time", len(dbs), dbs[0], dbs[1], s.only, s.c.name)
 	}
 	for _, db := range dbs {
 		if err := s.selectDB(ctx, s.to(db)); err != nil {
@@ -45,7 +45,7 @@ func (s *Server) prepare(ctx context.Context, dbs []int) error {
 	return nil
 }
 
-// runs calls f for the parts of a batch whose keys are of one database.
+// runs calls f for each part of a batch whose keys are in one database.
 func runs[T any](batch []T, db func(*T) int, f func(db int, part []T) error) error {
 	for len(batch) > 0 {
 		n, first := 1, db(&batch[0])
@@ -128,7 +128,7 @@ func (s *Server) put(ctx context.Context, batch []rdb.Entry, replace bool, wrote
 	})
 }
 
-// about says which key an error is of.
+// about adds the key to an error.
 func (s *Server) about(e *rdb.Entry, err error) error {
 	what := rdb.Unsupported(e.Payload)
 	if what != "" && !errors.Is(err, rdb.ErrNewer) {
@@ -139,5 +139,5 @@ func (s *Server) about(e *rdb.Entry, err error) error {
 	return fmt.Errorf("%s: key %.100q%s, in database %d: %w", s.c.name, e.Key, what, s.to(e.DB), err)
 }
 
-// finish implements [Target]: what was answered stays.
+// finish implements [Target]. Acknowledged keys are permanent already.
 func (s *Server) finish() error { return nil }

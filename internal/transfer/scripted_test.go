@@ -12,7 +12,7 @@ import (
 	"github.com/redoubt-go/redoubt/internal/resp"
 )
 
-// A scripted server answers what the function returns, and hangs up at "".
+// A scripted server answers with the result of a function, and closes the connection at "".
 type scripted func(args []string) string
 
 func (scripted) Name() string { return "scripted" }
@@ -66,7 +66,7 @@ func (s scripted) server(t *testing.T) *Server {
 
 func bulk(s string) string { return string(resp.AppendBulk(nil, s)) }
 
-// Of what was sent and not answered nobody knows, and it is told so.
+// Keys that were sent without an answer are counted as unknown.
 func TestTargetHangsUp(t *testing.T) {
 	answers := 2
 	target := scripted(func(args []string) string {
@@ -87,9 +87,8 @@ func TestTargetHangsUp(t *testing.T) {
 	}
 }
 
-// A key that SCAN gives twice, as it may, arrives once; one that goes away is
-// counted; and a server that knows no PEXPIRETIME, like Redis 6.2, is asked by
-// PTTL.
+// A key that SCAN returns twice arrives once, a deleted key is counted, and the move uses PTTL on a server
+// without PEXPIRETIME, like Redis 6.2.
 func TestOldServer(t *testing.T) {
 	payload := bulk(string(entry("", "v", 0).Payload))
 	answers := map[string]string{

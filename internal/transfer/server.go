@@ -13,22 +13,21 @@ import (
 // AnyDatabase stands for all databases of a server.
 const AnyDatabase = -1
 
-// A Server is a server or an engine, to take keys from or to bring them to. It
-// has one connection, and is for one goroutine at a time.
+// A Server is a server or an engine, as a source or a target. It has one connection. Only one goroutine at a
+// time may use it.
 type Server struct {
 	c       *conn
 	only    int // database, or AnyDatabase
 	engine  bool
-	version string // as the server says, of Redis or Valkey
-	format  int    // of the payloads that it takes
+	version string // from INFO
+	format  int    // newest version of DUMP payloads that it accepts
 	dbs     map[int]int64
-	times   bool // PEXPIRETIME is there
+	times   bool // it has PEXPIRETIME
 
-	seen map[uint64]struct{} // of the keys taken from here, or nil
+	seen map[uint64]struct{} // hashes of the keys read so far, or nil
 }
 
-// NewServer connects to a server. db is the only database to take from it or to
-// bring keys to, or [AnyDatabase].
+// NewServer connects to a server. db is the only database to copy from or to, or [AnyDatabase].
 func NewServer(ctx context.Context, b Backend, db int) (*Server, error) {
 	c, err := dial(ctx, b)
 	if err != nil {
@@ -42,13 +41,13 @@ func NewServer(ctx context.Context, b Backend, db int) (*Server, error) {
 	return s, nil
 }
 
-// Close ends the connection.
+// Close closes the connection.
 func (s *Server) Close() { s.c.close() }
 
-// Name is that of the server in errors.
+// Name is the name of the server in errors.
 func (s *Server) Name() string { return s.c.name }
 
-// ask finds out what the server is.
+// ask reads the kind and the version of the server.
 func (s *Server) ask(ctx context.Context) error {
 	text, err := s.c.do(ctx, "INFO")
 	if err != nil {
@@ -89,11 +88,11 @@ func (s *Server) ask(ctx context.Context) error {
 	})
 }
 
-// format is the newest version of payloads that a server takes.
+// format returns the newest version of DUMP payloads that a server accepts.
 func format(version string, engine bool) int {
 	version, valkey := strings.CutPrefix(version, "valkey ")
 	var major, minor int
-	_, _ = fmt.Sscanf(version, "%d.%d", &major, &minor) // 0 when it is none
+	_, _ = fmt.Sscanf(version, "%d.%d", &major, &minor) // 0 on an error
 	switch {
 	case engine || !valkey && (major > 7 || major == 7 && minor >= 4):
 		return rdb.VersionFieldTTL
@@ -105,7 +104,7 @@ func format(version string, engine bool) int {
 	return 9
 }
 
-// selectDB makes the next commands concern a database.
+// selectDB selects the database of the next commands.
 func (s *Server) selectDB(ctx context.Context, db int) error {
 	if s.c.db == db {
 		return nil

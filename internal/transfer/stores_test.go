@@ -39,7 +39,7 @@ func (s *store) do(args ...string) any {
 	return v
 }
 
-// must is do for commands that must not fail.
+// must is like do but fails the test on an error.
 func (s *store) must(args ...string) any {
 	s.t.Helper()
 	defer randtest.Command(s.t, func() string { return fmt.Sprintf("%.200q", args) })()
@@ -70,7 +70,7 @@ func open(t testing.TB, b Backend) *store {
 	return &store{t, b, c}
 }
 
-// startRedis starts a redis-server that saves where it is told to.
+// startRedis starts a redis-server with these arguments.
 func startRedis(t testing.TB, args ...string) (*store, *redistest.Server) {
 	t.Helper()
 	r := redistest.Start(t, args...)
@@ -95,8 +95,8 @@ func startEngine(t testing.TB) *store {
 	return open(t, e)
 }
 
-// fill writes random keys of every type, in every form that Redis has for it,
-// with deadlines and without, to databases 0 and 3. It returns how many.
+// fill writes random keys of every type and encoding, with expiry times and without, to databases 0 and 3. It
+// returns how many.
 func fill(s *store) (n int) {
 	r := randtest.Rand(s.t)
 	word := func() string {
@@ -175,7 +175,7 @@ func fill(s *store) (n int) {
 	return n
 }
 
-// contents reads everything, in an order that both kinds share.
+// contents reads all keys in an order that does not depend on the kind of server.
 func (s *store) contents() map[string]string {
 	s.t.Helper()
 	all := map[string]string{}
@@ -216,7 +216,7 @@ func (s *store) contents() map[string]string {
 	return all
 }
 
-// same compares everything in two stores.
+// same compares all keys of two stores.
 func same(t *testing.T, what string, want, got map[string]string) {
 	t.Helper()
 	if len(want) < 200 {
@@ -246,7 +246,7 @@ func mustMove(t *testing.T, from Source, to Target, opts Options, n int) Result 
 	return result
 }
 
-// rdbFile opens a file for the length of a test.
+// rdbFile opens a file until the test ends.
 func rdbFile(t *testing.T, path string) *File {
 	t.Helper()
 	f, err := OpenFile(path)
@@ -257,7 +257,7 @@ func rdbFile(t *testing.T, path string) *File {
 	return f
 }
 
-// A stalling source gives one batch and then waits for the end of ctx.
+// A stalling source returns one batch and then waits for the end of ctx.
 type stalling struct{ batch []rdb.Entry }
 
 func (s *stalling) Name() string { return "stalling" }

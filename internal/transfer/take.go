@@ -14,12 +14,12 @@ import (
 )
 
 const (
-	pageKeys   = 1000    // that SCAN is asked for
-	batchBytes = 4 << 20 // of values that should be under way at once
+	pageKeys   = 1000    // COUNT of SCAN
+	batchBytes = 4 << 20 // of values in flight
 	batchKeys  = 500
 )
 
-// databases are those to take keys from, with how many there were.
+// databases returns the databases to copy, and the number of keys in each.
 func (s *Server) databases() map[int]int64 {
 	if s.only == AnyDatabase {
 		return s.dbs
@@ -34,7 +34,7 @@ func (s *Server) total() (n int64) {
 	return n
 }
 
-// scan gives the keys of all databases, page by page. SCAN may give one twice.
+// scan calls f with the keys of all databases, page by page. SCAN may return a key twice.
 func (s *Server) scan(ctx context.Context, f func(db int, keys []string) error) error {
 	for _, db := range slices.Sorted(maps.Keys(s.databases())) {
 		for cursor, more := "0", true; more; more = cursor != "0" {
@@ -100,15 +100,14 @@ func (s *Server) survey(ctx context.Context, types bool, progress func(done, tot
 
 var seed = maphash.MakeSeed()
 
-// unseen takes out the keys that were there before. Two of a billion keys may be
-// taken for one by their hashes; that one is lost is less than once in 37 such
-// moves, so that it is worth its memory, some 20 bytes a key.
+// unseen drops keys that were returned before. It compares 64-bit hashes, some 20 bytes of memory per key. Of
+// a billion keys two may have the same hash, and one is then not copied: less than once in 37 such moves.
 func (s *Server) unseen(db int, keys []string) []string {
 	if s.seen == nil {
 		s.seen = map[uint64]struct{}{}
 	}
 	return slices.DeleteFunc(keys, func(k string) bool {
-		h := maphash.String(seed, k) ^ uint64(db)*0x9e3779b97f4a7c15 //nolint:gosec // a number of a database
+		h := maphash.String(seed, k) ^ uint64(db)*0x9e3779b97f4a7c15 //nolint:gosec // a database number
 		_, there := s.seen[h]
 		s.seen[h] = struct{}{}
 		return there
@@ -141,8 +140,7 @@ func (s *Server) each(ctx context.Context, gone *int64, f func([]rdb.Entry) erro
 	})
 }
 
-// sizes returns about how many bytes the values of keys have, so that many large
-// ones are not asked for at once.
+// sizes returns the approximate sizes of values, so that not too many large ones are in flight.
 func (s *Server) sizes(ctx context.Context, keys []string) ([]int64, error) {
 	sizes := make([]int64, len(keys))
 	for _, k := range keys {
@@ -152,18 +150,17 @@ func (s *Server) sizes(ctx context.Context, keys []string) ([]int64, error) {
 		switch v := reply.(type) {
 		case int64:
 			sizes[i] = v
-		case nil: // it is gone
+		case nil: // the key is gone
 		default:
-			sizes[i] = batchBytes / 16 // not known: the server is old, or forbids it
+			sizes[i] = batchBytes / 16 // unknown: the server is old, or refuses the command
 		}
 		return nil
 	})
 	return sizes, err
 }
 
-// values asks for values with their deadlines, and leaves out keys that are gone.
-// Each key has a transaction of its own: between two commands it could get
-// another value, and another deadline.
+// values reads values with their expiry times, and leaves out keys that are gone. Each key has its own
+// transaction: between two commands it could get another value and another expiry time.
 func (s *Server) values(ctx context.Context, db int, keys []string) (batch []rdb.Entry, err error) {
 	deadline := "PTTL"
 	if s.times {
@@ -175,7 +172,7 @@ func (s *Server) values(ctx context.Context, db int, keys []string) (batch []rdb
 		add(s.c, "DUMP", k)
 		add(s.c, "EXEC")
 	}
-	now := time.Now().UnixMilli() // from here on PTTL counts, so that no key lives too long
+	now := time.Now().UnixMilli() // before PTTL is sent, so that no key lives too long
 	all := make([]rdb.Entry, len(keys))
 	err = s.c.flush(ctx, func(i int, reply any) error {
 		const commands = 4
