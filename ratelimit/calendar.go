@@ -4,7 +4,7 @@ import (
 	"fmt"
 )
 
-// A Period is one of a calendar, in a time zone.
+// A Period is a period of a calendar, in a time zone.
 type Period uint8
 
 const (

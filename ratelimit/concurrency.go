@@ -14,27 +14,26 @@ import (
 
 // ConcurrencyOptions configure a [Concurrency]. Limit must be set.
 type ConcurrencyOptions struct {
-	// Limit is how many calls may be under way at a time, under each name: 1 to
+	// Limit is how many calls of a name may be under way at a time: 1 to
 	// [MaxConcurrency].
 	Limit int
 
-	// TTL is after what time a call counts as over although nobody has said
-	// so, because its process has died. Defaults to 30 s.
+	// TTL is how long a call counts as under way after it was begun or extended: how long
+	// the calls of a dead process take up their places. From 1 ms to ten years. Defaults
+	// to 30 s.
 	TTL time.Duration
 
 	// Scope says whose calls are counted. Defaults to Overall.
 	Scope Scope
 }
 
-// A Concurrency holds each of any number of names to a number of calls that are
-// under way at the same time. Each call has a lease of its own: what a dead
-// process leaves behind comes back when it ends. It never waits; package lock has
-// a semaphore that does.
+// A Concurrency limits how many calls are under way at the same time, for each of any
+// number of names. Each call has a lease of its own, so the places of a dead process come
+// back. It never waits; the Semaphore of package lock does.
 //
-// [Concurrency.Do] is what most callers should use. All methods may be called by
-// many goroutines at once. A Concurrency keeps nothing between calls and need
-// not be closed. The calls are a sorted set, "<prefix>:{<name>}:calls", which
-// expires with the last.
+// Most callers should use [Concurrency.Do]. All methods may be called by many goroutines
+// at once. A Concurrency keeps nothing between calls and need not be closed. The calls
+// are a sorted set, "<prefix>:{<name>}:calls", which expires with the last one.
 type Concurrency struct {
 	keyspace
 	limit int
@@ -66,21 +65,20 @@ func NewConcurrency(client *redoubt.Client, opts ConcurrencyOptions) (*Concurren
 
 const maxCallTTL = 10 * 365 * 24 * time.Hour
 
-// A Call is one that is under way. Its methods may be called by many goroutines
-// at once.
+// A Call is a call that is under way. Its methods may be called by many goroutines at
+// once.
 type Call struct {
 	c   *Concurrency
 	key string
 	id  string
-	// until is when it counts as over at the earliest, by the clock here: TTL
-	// after it was last begun or prolonged, from before that was sent.
+	// until is the earliest time at which the server considers the call over, by the local
+	// clock: TTL after it was last begun or extended, from before that was sent.
 	until atomic.Pointer[time.Time]
 }
 
-// Begin begins a call under name, if fewer than Limit are under way: otherwise
-// the Call is nil, and RetryAfter is when one of them is over at the latest.
-// Remaining is how many more may begin. It may be sent again after a lost reply.
-// It costs one round trip.
+// Begin begins a call under name, if fewer than Limit are under way. Otherwise the Call
+// is nil, and RetryAfter is when the lease of one of them ends. Remaining is how many
+// more may begin. It may be sent again after a lost reply. One round trip.
 func (c *Concurrency) Begin(ctx context.Context, name string) (*Call, Decision, error) {
 	key, err := c.taken(name, "calls")
 	if err != nil {
@@ -110,8 +108,8 @@ func (c *Concurrency) Begin(ctx context.Context, name string) (*Call, Decision, 
 	return call, d, nil
 }
 
-// Extend makes the call last TTL from now, if it is still under way: otherwise
-// it reports false. It costs one round trip.
+// Extend makes the call last TTL from now, if it is still under way; otherwise it reports
+// false. One round trip.
 func (c *Call) Extend(ctx context.Context) (bool, error) {
 	sent := time.Now()
 	held, err := c.stay(ctx, c.c.ttl)
@@ -121,14 +119,13 @@ func (c *Call) Extend(ctx context.Context) (bool, error) {
 	return held, err
 }
 
-// lasts notes that the call was begun or prolonged.
+// lasts notes that the call was begun or extended.
 func (c *Call) lasts(sent time.Time) {
 	until := sent.Add(c.c.ttl)
 	c.until.Store(&until)
 }
 
-// End ends the call, so that another may begin. It may be repeated. It costs
-// one round trip.
+// End ends the call, so that another may begin. It may be repeated. One round trip.
 func (c *Call) End(ctx context.Context) error {
 	_, err := c.stay(ctx, 0)
 	return err
@@ -138,8 +135,7 @@ func (c *Call) stay(ctx context.Context, ttl time.Duration) (bool, error) {
 	return wire.ReadStay(c.c.client.Do(ctx, wire.StayCmd(c.key, c.id, ttl)))
 }
 
-// endLater ends the call in the background. Should that fail, it is over with
-// its TTL.
+// endLater ends the call in the background. If that fails, it ends with its TTL.
 func (c *Call) endLater(ctx context.Context) {
 	ctx = redoubt.Patient(context.WithoutCancel(ctx))
 	c.c.client.Go(func() {
@@ -149,10 +145,11 @@ func (c *Call) endLater(ctx context.Context) {
 	})
 }
 
-// Do runs fn as a call under name, if fewer than Limit are under way, and
-// returns its error; otherwise the Decision is not Allowed and fn does not run.
-// The call is prolonged while fn runs. Should that fail for so long that the call
-// counts as over, the ctx of fn ends, and the error matches [ErrCallLost].
+// Do runs fn as a call under name, if fewer than Limit are under way, and returns its
+// error. Otherwise the Decision is not Allowed and fn does not run. The call is extended
+// while fn runs. If that fails for so long that the server may consider the call over,
+// the ctx of fn ends, and the error matches [ErrCallLost]. It costs two round trips, and
+// one for each third of the TTL.
 func (c *Concurrency) Do(ctx context.Context, name string, fn func(ctx context.Context) error) (Decision, error) {
 	call, d, err := c.Begin(ctx, name)
 	if err != nil || call == nil {
@@ -184,12 +181,11 @@ func (c *Call) KeepAlive(ctx context.Context) (within context.Context, end func(
 		<-done
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cancelTimeout)
 		defer cancel()
-		_ = c.End(ctx) // or else it is over with its TTL
+		_ = c.End(ctx) // otherwise it ends with its TTL
 	})
 }
 
-// keep prolongs the call until ctx ends, and ends it when the call counts as
-// over.
+// keep extends the call until ctx ends, and calls lost when the call may be over.
 func (c *Call) keep(ctx context.Context, lost context.CancelCauseFunc) {
 	ttl := c.c.ttl
 	over := time.AfterFunc(time.Until(*c.until.Load()), func() { lost(ErrCallLost) })

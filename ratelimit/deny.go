@@ -11,29 +11,28 @@ import (
 	wire "github.com/redoubt-go/redoubt/internal/wire/ratelimit"
 )
 
-// maxDeny is how long a refusal is remembered at most. It bounds what is wrong
-// with it after another process has given tokens back or changed the limits.
+// maxDeny is how long a refusal is remembered at most. It bounds how long the refusal may be
+// wrong after another process has given tokens back or changed the limits.
 const maxDeny = time.Second
 
 // maxDenials is how many refusals a Client remembers.
 const maxDenials = 1 << 14
 
-// denials remember refusals, for all Limiters of a Client. A TAT never goes
-// back but by a call that gives tokens back: so until a refused call would be
-// allowed, any call for as many tokens or more is refused as well.
+// denials remembers refusals, for all Limiters of a Client. Only a call that gives tokens
+// back moves a TAT back. So until a refused call would be allowed, any call for as many
+// tokens or more is refused too.
 type denials struct {
 	seed maphash.Seed
-	// back counts the calls of this process that give tokens back or change
-	// limits, by the hash of the name: an answer to a call that one of them
-	// came after is not remembered.
+	// back counts the calls of this process that give tokens back or change limits, by
+	// the hash of the name. An answer that such a call has overtaken is not remembered.
 	back [256]atomic.Uint64
 
 	mu    sync.Mutex
 	known map[string][]denial // by name
 }
 
-// A denial holds for one way to make keys of names, which tells the scopes apart, and
-// for one set of limits: a Limiter with others asks the server.
+// A denial is valid for one scope, by the way to make keys of names, and for one set of
+// limits: a Limiter with others asks the server.
 type denial struct {
 	keys, limits string
 	terms        *wire.Terms
@@ -42,7 +41,7 @@ type denial struct {
 	sent, until  time.Time
 }
 
-// maxDenialsOfName is for names that are held to several limits apart.
+// maxDenialsOfName is how many sets of limits a name may have.
 const maxDenialsOfName = 4
 
 type denialsKey struct{}
@@ -57,11 +56,11 @@ func (d *denials) counter(name string) *atomic.Uint64 {
 	return &d.back[maphash.String(d.seed, name)%uint64(len(d.back))]
 }
 
-// given changes when tokens of name are given back in this process.
+// given returns a number that changes when this process gives tokens of name back.
 func (d *denials) given(name string) uint64 { return d.counter(name).Load() }
 
-// denied returns the refusal that is known of a call, if one is. It makes no key of
-// the name, and allocates nothing.
+// denied returns the known refusal of a call, if there is one. It makes no key of the name,
+// and allocates nothing.
 func (l *Limiter) denied(name string, n int) (Decision, bool) {
 	if l.denyFor == 0 || n == 0 {
 		return Decision{}, false
@@ -76,7 +75,7 @@ func (l *Limiter) denied(name string, n int) (Decision, bool) {
 	return decision(r.terms.Refuse(r.outcome, int64(n), now.Sub(r.sent))), true
 }
 
-// find returns the denial and its place among those of the name, or -1. d.mu is
+// find returns the denial and its index among the denials of the name, or -1. d.mu is
 // held.
 func (d *denials) find(name, keys, limits string) (int, denial) {
 	for i, r := range d.known[name] {
@@ -87,8 +86,8 @@ func (d *denials) find(name, keys, limits string) (int, denial) {
 	return -1, denial{}
 }
 
-// remember keeps what the answer to a call for n tokens says of calls that
-// follow: that it was refused, or that it took the last token.
+// remember keeps the refusal that an answer implies for later calls: the call was refused,
+// or took the last token.
 func (l *Limiter) remember(c *caller, t *wire.Terms, o wire.Outcome, d Decision, sent time.Time, given uint64) {
 	if l.denyFor == 0 || c.n == 0 {
 		return
@@ -128,8 +127,8 @@ func (l *Limiter) remember(c *caller, t *wire.Terms, o wire.Outcome, d Decision,
 	}
 }
 
-// makeRoom drops the names whose refusals are over among some, and one in any
-// case: a refusal that is forgotten costs a round trip. d.mu is held.
+// makeRoom drops names with outdated refusals among 64 names, or else one of them: a dropped
+// refusal costs a round trip. d.mu is held.
 func (d *denials) makeRoom(now time.Time) {
 	looked, dropped := 0, 0
 	for name, all := range d.known {
@@ -147,8 +146,8 @@ func (d *denials) makeRoom(now time.Time) {
 	}
 }
 
-// forget is called when tokens of name were given back or its limits changed,
-// or may have been: its refusals are forgotten.
+// forget drops the refusals of name, after a call that gave tokens back or changed limits,
+// or may have done so.
 func (d *denials) forget(name string) {
 	d.counter(name).Add(1)
 	d.mu.Lock()

@@ -35,16 +35,16 @@ const (
 
 const defaultTimeout = time.Second
 
-// errNoAnswer is the cause of a Decision while the server is taken to be away.
+// errNoAnswer is the cause of a Decision while the server is considered away.
 var errNoAnswer = errors.New("ratelimit: the server has not answered in time")
 
-// failure is how a Limiter gets on without the server.
+// failure decides for a Limiter without the server.
 type failure struct {
 	mode    FailureMode
 	timeout time.Duration
 	base    time.Time
-	// away is until when, counted from base, the server is not asked after it
-	// has not answered; 0 while it does.
+	// away is until when the server is not asked after a missing answer, counted from
+	// base; 0 while it answers.
 	away  *atomic.Int64
 	local *localLimits
 }
@@ -73,7 +73,7 @@ func newFailure(opts Options) (failure, error) {
 	return f, errors.Join(errs...)
 }
 
-// guard asks the server, and OnFailure if that fails.
+// guard asks the server, and decides by OnFailure if that fails.
 func (l *Limiter) guard(ctx context.Context, name string, n int, ask func(context.Context) (Decision, error)) (d Decision, err error) {
 	if l.failure.mode == FailWithError {
 		return ask(ctx)
@@ -88,7 +88,7 @@ func (l *Limiter) guard(ctx context.Context, name string, n int, ask func(contex
 	return d, nil
 }
 
-// reach calls ask, with a bound of time, unless the server is taken to be away.
+// reach calls ask with a timeout, unless the server is considered away.
 func (l *Limiter) reach(ctx context.Context, ask func(context.Context) error) error {
 	f := &l.failure
 	if f.mode == FailWithError {
@@ -109,8 +109,8 @@ func (l *Limiter) reach(ctx context.Context, ask func(context.Context) error) er
 	return err
 }
 
-// isAway reports whether the server is not to be asked now. Once its time is
-// over, the first to come asks, and the others don't until that is answered.
+// isAway reports whether the server is considered away. After Timeout the first caller
+// asks it again; the others don't until that is answered.
 func (f *failure) isAway() bool {
 	away := f.away.Load()
 	if away == 0 {
@@ -120,7 +120,7 @@ func (f *failure) isAway() bool {
 	return int64(now) < away || !f.away.CompareAndSwap(away, int64(now+f.timeout))
 }
 
-// failed answers a call that the server has not answered.
+// failed decides a call that the server has not answered.
 func (l *Limiter) failed(ctx context.Context, name string, n int, err error) (Decision, error) {
 	f := &l.failure
 	if f.mode == FailWithError || errors.Is(err, ErrNotConfigured) || ctx.Err() != nil {
@@ -132,7 +132,7 @@ func (l *Limiter) failed(ctx context.Context, name string, n int, err error) (De
 	return l.degraded(name, n, err)
 }
 
-// degraded answers without the server, because of err.
+// degraded decides without the server, because of err.
 func (l *Limiter) degraded(name string, n int, err error) (Decision, error) {
 	f := &l.failure
 	d := Decision{Allowed: f.mode == FailOpen, Violated: -1}
@@ -156,15 +156,14 @@ func (l *Limiter) degraded(name string, n int, err error) (Decision, error) {
 	return d, nil
 }
 
-// localLimits are limits that are kept in this process, by the arithmetic of
-// gcra.lua.
+// localLimits keeps limits in this process, with the arithmetic of gcra.lua.
 type localLimits struct {
 	mu    sync.Mutex
 	tats  map[string]*[MaxLimits]int64 // ns
-	sweep int                          // at how many names to look for those that are full
+	sweep int                          // the number of names at which to drop full ones
 }
 
-// minSweep is how many names are kept without a look at them.
+// minSweep is the number of names below which none is dropped.
 const minSweep = 1024
 
 // take takes n tokens of every limit, or none.
@@ -200,8 +199,8 @@ func (m *localLimits) take(key string, t *wire.Terms, n int64, now time.Duration
 	return decision(t.Decide(o, o.First*n, n))
 }
 
-// forget drops the names that have all their tokens. It comes as often as the
-// names have doubled, so that it costs each of them little.
+// forget drops the names that have all their tokens. It runs each time that the number of
+// names has doubled, so its cost for each name is small.
 func (m *localLimits) forget(now time.Duration) {
 	for key, tats := range m.tats {
 		full := true

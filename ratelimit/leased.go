@@ -16,12 +16,13 @@ import (
 
 // LeasedOptions configure a [Leased].
 type LeasedOptions struct {
-	// Tokens is how many tokens one holder takes ahead of use, at most: 1 to the
-	// Burst of the limit. Those that callers wait for come on top. Few operations on the server need many, an even share
-	// among holders needs few. Defaults to 100, or to Burst if that is less.
+	// Tokens is how many tokens one holder takes in advance at most, beyond the tokens
+	// that callers wait for: 1 to the Burst of the limit, and at most 100,000. More tokens
+	// save round trips; fewer are shared more evenly among holders. Defaults to 100, or to
+	// Burst if that is less.
 	Tokens int
-	// TTL is how long they may be used after they were taken: at least a
-	// millisecond. Defaults to a second.
+	// TTL is how long the tokens may be used after they were taken: at least 1 ms.
+	// Defaults to 1 s.
 	TTL time.Duration
 }
 
@@ -30,31 +31,29 @@ const (
 	minLeaseTTL  = time.Millisecond
 )
 
-// Leased answers for a [Limiter] without a round trip, most of the time: it
-// takes tokens from the server k at a time, before anybody uses them, and gives
-// them out in this process. That is about one round trip for k calls.
+// A Leased decides for a [Limiter] in this process, almost always without a round trip.
+// It takes k tokens at a time from the server in advance and gives them to callers: about
+// one round trip for k calls.
 //
-// The price is when, not how many. Each token that is used was taken from the
-// limit, so that over a long time the rate is the limit's; but it may be used up
-// to TTL later. In any time W, N holders together use no more than
+// Over a long time the rate is the limit's, because every token was taken from the limit;
+// but a token may be used up to TTL later. In any time W, N holders together use at most
 //
 //	B + r·W + min(N·k, r·TTL)
 //
-// where B is Burst, r the rate, and a Leased is one holder. Take the Limiter
-// itself where B + r·W must hold to the token.
+// tokens, where B is Burst, r the rate, and each Leased is one holder. Use the Limiter
+// itself where B + r·W must hold exactly.
 //
-// A holder takes no more than half of what is left, if it needs no more, so
-// that the others get theirs when tokens are short. What it doesn't use for
-// half a TTL goes back to the server, less what has come back there by itself
-// meanwhile. A holder that crashes takes at most k tokens with it.
+// A holder takes at most half of the tokens that are left, unless its callers need more,
+// so that other holders get some when tokens are short. Tokens that it doesn't use for
+// half a TTL go back to the server, less the tokens that have come back there by
+// themselves. A crashed holder loses at most k tokens.
 //
-// All methods may be called by many goroutines at once. Close a Leased after
-// use.
+// All methods may be called by many goroutines at once. Close a Leased after use.
 type Leased struct {
 	limiter *Limiter
 	most    int64
 	ttl     time.Duration
-	base    time.Time // which times are counted from
+	base    time.Time // the zero of its times
 	seed    maphash.Seed
 	shards  [leaseShards]leaseShard
 	sweeps  struct {
@@ -67,8 +66,8 @@ type Leased struct {
 
 const leaseShards = 64
 
-// leaseShard has a part of the names. A local decision is made under its lock,
-// which takes less time than a finer one would.
+// leaseShard has a part of the names. A local decision is made under its lock, which is
+// quicker than a finer lock.
 type leaseShard struct {
 	mu     sync.Mutex
 	closed bool
@@ -76,24 +75,24 @@ type leaseShard struct {
 	_      [40]byte // shards on cache lines of their own
 }
 
-// lease is what a holder has of one name. Times are counted from Leased.base.
+// lease is the tokens that a holder has of one name. Times count from Leased.base.
 type lease struct {
 	left    int64         // tokens to give out
-	until   time.Duration // when they lapse
-	granted int64         // when they were taken, by the server's clock in µs; of several calls the first
-	by      *wire.Terms   // the limits that they were taken by
+	until   time.Duration // when the tokens lapse
+	granted int64         // when the first of them were taken, by the server's clock in µs
+	by      *wire.Terms   // the limits under which they were taken
 	used    time.Duration // when the last one was given out
 
 	asking bool       // a call for more is under way
-	queue  []*waiting // who waits for it, oldest first
+	queue  []*waiting // the callers that wait for it, oldest first
 
 	// The last answer of the server.
 	terms   *wire.Terms
 	outcome wire.Outcome
 	at      time.Duration // when it was asked
 	last    Decision
-	// So many tokens more are refused by it, while nothing is given back in
-	// this process.
+	// By that answer this many more tokens are refused, until this process gives
+	// tokens back.
 	refused      int64
 	refusedUntil time.Duration
 	given        uint64
@@ -138,15 +137,14 @@ func (l *Leased) Allow(ctx context.Context, name string) (Decision, error) {
 	return l.AllowN(ctx, name, 1)
 }
 
-// AllowN takes n tokens of the limit called name, all of them or none, from
-// those that are leased if there are so many, and otherwise with one round trip
-// for more of them. More than LeasedOptions.Tokens, and n = 0, go to the Limiter. A
-// refusal holds until RetryAfter has passed, at most a
-// second, without a round trip: unlike one by the Limiter.
+// AllowN takes n tokens of the limit called name, all of them or none. It takes them from
+// the leased tokens, or leases more in one round trip. A call for more than
+// LeasedOptions.Tokens, or for none, goes to the Limiter. A refusal is repeated without a
+// round trip until RetryAfter has passed, for a second at most.
 //
-// Remaining and ResetAfter are what this holder knows: what the server said
-// last, with what is leased here. After an error, or [Leased.Close], see
-// [Options.OnFailure].
+// Remaining and ResetAfter are the last answer of the server, with the tokens that are
+// leased here. When the server doesn't answer, Options.OnFailure of the Limiter decides.
+// After [Leased.Close] the error is redoubt.ErrClosed.
 func (l *Leased) AllowN(ctx context.Context, name string, n int) (Decision, error) {
 	if n <= 0 || int64(n) > l.most {
 		return l.limiter.AllowN(ctx, name, n)
@@ -184,9 +182,9 @@ func (l *Leased) AllowN(ctx context.Context, name string, n int) (Decision, erro
 	return l.wait(ctx, s, h, name, w)
 }
 
-// ask takes more tokens from the server, for need of them to be there, and for those
-// who wait. It is not done when the server gave them and those that were there before
-// have gone. s.mu is held, and is let go meanwhile.
+// ask takes more tokens from the server, for a caller that needs need of them and for the
+// callers in the queue. done is false when the server gave them and the earlier tokens
+// have been used meanwhile. s.mu is held, and released during the call.
 func (l *Leased) ask(ctx context.Context, s *leaseShard, h *lease, name string, need int64, now time.Duration) (_ Decision, done bool, _ error) {
 	least := need - h.left
 	wanted := least
@@ -206,14 +204,14 @@ func (l *Leased) ask(ctx context.Context, s *leaseShard, h *lease, name string, 
 
 	s.mu.Lock()
 	if h.left > 0 && (time.Since(l.base) >= h.until || err == nil && !slices.Equal(h.by.Limits, t.Limits)) {
-		l.giveBack(h.take(name)) // they have lapsed meanwhile, or are of other limits
+		l.giveBack(h.take(name)) // they have lapsed, or belong to other limits
 	}
 	if err != nil {
 		d, err := l.limiter.failed(ctx, name, int(need), err)
 		return d, true, err
 	}
 	if h.left == 0 {
-		// It lapses by when it was asked for: the server took it later.
+		// It lapses counted from the sending: the server took the tokens later.
 		h.until, h.granted, h.by = now+l.ttl, o.Now, t
 	}
 	h.left += o.First
@@ -238,7 +236,7 @@ func (l *Leased) ask(ctx context.Context, s *leaseShard, h *lease, name string, 
 	return h.refuse(need, now), true, nil
 }
 
-// give gives out tokens, which are there.
+// give gives out tokens. There are enough of them.
 func (h *lease) give(n int64, now time.Duration) Decision {
 	h.left -= n
 	h.used = now
@@ -249,8 +247,8 @@ func (h *lease) give(n int64, now time.Duration) Decision {
 	return d
 }
 
-// share is how many tokens to take for more than one call: half of what should
-// be left on the server.
+// share is how many tokens to take in advance: half of what should be left on the
+// server.
 func (h *lease) share(l *Limiter, now time.Duration) int64 {
 	t, o, passed := h.terms, h.outcome, int64(now-h.at)
 	if t == nil {
@@ -263,14 +261,14 @@ func (h *lease) share(l *Limiter, now time.Duration) int64 {
 	return half
 }
 
-// refuse is the refusal of more tokens than there are.
+// refuse returns the refusal of more tokens than are left.
 func (h *lease) refuse(need int64, now time.Duration) Decision {
 	d := decision(h.terms.Refuse(h.outcome, need-h.left, now-h.at))
 	d.Remaining += int(h.left)
 	return d
 }
 
-// unused are tokens to give back.
+// unused is tokens to give back.
 type unused struct {
 	name    string
 	n       int64
@@ -310,16 +308,16 @@ func (l *Leased) background(f func()) {
 	})
 }
 
-// tryReturn gives tokens back, or else they are lost, which only under-admits.
+// tryReturn gives tokens back. If that fails they are lost, and the limit is only
+// stricter.
 func (l *Leased) tryReturn(all []unused) {
 	ctx, cancel := context.WithTimeout(redoubt.Patient(context.Background()), cancelTimeout)
 	defer cancel()
 	_ = l.returnAll(ctx, all)
 }
 
-// returnAll gives tokens back, as many as the limits were that they were taken by:
-// others may be stored now. It is sent once: what would be given twice would be too
-// much.
+// returnAll gives tokens back by the limits under which they were taken: others may be
+// stored now. It is sent once, because tokens that are given back twice are too many.
 func (l *Leased) returnAll(ctx context.Context, all []unused) error {
 	var cmds []redoubt.Cmd
 	var errs []error
@@ -346,7 +344,7 @@ func (l *Leased) returnAll(ctx context.Context, all []unused) error {
 	return errors.Join(errs...)
 }
 
-// sweepLater sets the timer, if it isn't set.
+// sweepLater sets the timer unless it is set.
 func (l *Leased) sweepLater() {
 	l.sweeps.Lock()
 	defer l.sweeps.Unlock()
@@ -355,8 +353,8 @@ func (l *Leased) sweepLater() {
 	}
 }
 
-// sweep gives back what was not used for half a TTL, and forgets the names that
-// have nothing.
+// sweep gives back tokens that were not used for half a TTL, and drops names without
+// tokens.
 func (l *Leased) sweep() {
 	l.sweeps.Lock()
 	l.sweeps.timer = nil // a lease that is made from here on may be missed, and sets it again

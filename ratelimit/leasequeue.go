@@ -7,22 +7,21 @@ import (
 	"github.com/redoubt-go/redoubt"
 )
 
-// Those who come while a call for more tokens of a name is under way queue. The
-// tokens that it brings are handed to them in the order in which they came: if all
-// were only woken, to see for themselves, the quickest would take the tokens again
-// and again while others starve. Whoever is first when the tokens have run out makes
-// the next call, which asks for what all the others want as well.
+// Callers queue while a call for more tokens of a name is under way. Its tokens go to them
+// in the order of arrival. Rejected: waking all of them to try again; the quickest would
+// take the tokens again and again while others starve. When the tokens have run out, the
+// first caller in the queue makes the next call, for all of the queue.
 
-// waiting is a call that queues.
+// waiting is a caller in the queue.
 type waiting struct {
 	n    int64
-	done chan struct{} // closed when it has its answer, or its turn
-	turn bool          // to ask
+	done chan struct{} // closed when it has its answer, or the turn
+	turn bool          // it has to ask the server
 	d    Decision
 }
 
-// turn is for the caller that is to ask for more: h.asking is its own. s.mu is held,
-// and is not when it returns.
+// turn decides for the caller that asks the server: h.asking is set for it. s.mu is held,
+// and is released at the end.
 func (l *Leased) turn(ctx context.Context, s *leaseShard, h *lease, name string, need int64) (Decision, error) {
 	defer s.mu.Unlock()
 	for {
@@ -46,12 +45,12 @@ func (l *Leased) turn(ctx context.Context, s *leaseShard, h *lease, name string,
 	}
 }
 
-// refused tells whether the last answer of the server refuses need tokens still.
+// refused reports whether the last answer of the server still refuses need tokens.
 func (l *Leased) refused(h *lease, name string, need int64, now time.Duration) bool {
 	return now < h.refusedUntil && need-h.left >= h.refused && h.given == l.limiter.denials.given(name)
 }
 
-// wait is for a caller in the queue.
+// wait waits for the answer of a caller in the queue.
 func (l *Leased) wait(ctx context.Context, s *leaseShard, h *lease, name string, w *waiting) (Decision, error) {
 	select {
 	case <-w.done:
@@ -81,8 +80,8 @@ func (l *Leased) wait(ctx context.Context, s *leaseShard, h *lease, name string,
 	return Decision{}, ctx.Err()
 }
 
-// handOut answers those who wait as far as it can, and gives the next his turn.
-// s.mu is held.
+// handOut answers the callers in the queue as far as the tokens last, and gives the turn to
+// the next one. s.mu is held.
 func (l *Leased) handOut(s *leaseShard, h *lease, name string, now time.Duration) {
 	for len(h.queue) > 0 {
 		w := h.queue[0]
@@ -99,14 +98,14 @@ func (l *Leased) handOut(s *leaseShard, h *lease, name string, now time.Duration
 	switch {
 	case s.closed:
 		l.giveBack(h.take(name))
-	case h.left > l.most: // whoever they were for has left
+	case h.left > l.most: // their callers have left
 		l.giveBack(unused{name, h.left - l.most, h.granted, h.by})
 		h.left = l.most
 	}
 	h.pass()
 }
 
-// pass lets the next ask, or nobody. s.mu is held.
+// pass gives the turn to the next caller, if there is one. s.mu is held.
 func (h *lease) pass() {
 	if len(h.queue) == 0 {
 		h.queue, h.asking = nil, false

@@ -38,7 +38,7 @@ func PerMinute(n int) Limit { return Limit{Rate: n, Period: time.Minute, Burst: 
 // PerHour returns a limit of n tokens an hour, all of them available at once.
 func PerHour(n int) Limit { return Limit{Rate: n, Period: time.Hour, Burst: n} }
 
-// wireLimits are limits as the server is told of them.
+// wireLimits returns limits as package wire has them.
 func wireLimits(limit Limit, and []Limit) []wire.Limit {
 	limits := make([]wire.Limit, 0, 1+len(and))
 	limits = append(limits, wire.Limit(limit))

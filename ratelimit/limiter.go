@@ -11,43 +11,41 @@ import (
 
 // Options configure a [Limiter]. Limit must be set, or Stored.
 type Options struct {
-	// Limit is what each name is held to.
+	// Limit is the limit of each name.
 	Limit Limit
 
-	// And are further limits that a call must keep to as well, like 10 a second
-	// and 1,000 an hour: it takes its tokens from all of them, or from none. At
-	// most [MaxLimits] limits in all. What was taken is kept by the place of a
-	// limit among the others, so that a limit may be changed or added at the
-	// end while it is in use.
+	// And are further limits, like 10 a second and 1,000 an hour: a call takes its
+	// tokens from all of them or from none. At most [MaxLimits] limits in all. Taken
+	// tokens are kept by the place of a limit among the others, so a limit may be
+	// changed, or added at the end, while it is in use.
 	And []Limit
 
-	// Stored takes the limits from the server, in the same round trip: those that
-	// [Limiter.Set] or [Limiter.SetIfAbsent] has put there under each name. Limit and
-	// And are not set then. A name without any gives [ErrNotConfigured].
+	// Stored reads the limits from the server, in the same round trip: [Limiter.Set] and
+	// [Limiter.SetIfAbsent] store them under each name. Limit and And must then not be
+	// set. A name without stored limits gives [ErrNotConfigured].
 	Stored bool
 
-	// Scope says who shares what was taken. Defaults to Overall.
+	// Scope says who shares the tokens. Defaults to Overall.
 	Scope Scope
 
-	// MaxWait is how long Reserve and Wait wait at most for their tokens: those
-	// that come later are not taken. Defaults to 0, which is no bound.
+	// MaxWait is the longest wait of Reserve and Wait: tokens that come later are not
+	// taken. Defaults to 0, which is no bound.
 	MaxWait time.Duration
 
-	// BareKeys uses names as keys, unchanged, instead of
-	// "<prefix>:{<name>}:gcra". That is how CL.THROTTLE names its keys: a
-	// Limiter with BareKeys shares limits with clients of that command, of
-	// redis-cell or of redoubt serve, and goes on with the keys that the
-	// module has written. A bare name may be longer than other names. It goes
-	// with Scope Overall only, and not with Stored.
+	// BareKeys uses names as keys, unchanged, instead of "<prefix>:{<name>}:gcra", as
+	// CL.THROTTLE does. So a Limiter shares limits with clients of that command, of
+	// redis-cell or of redoubt serve, and continues the keys that the module has
+	// written. A bare name may be longer than other names. It needs Scope Overall, and
+	// can't be combined with Stored.
 	BareKeys bool
 
-	// DenyCache is how long this process answers by a refusal that it knows, at
-	// most: a call for as many tokens or more is refused without a round trip
-	// until RetryAfter has passed, so that a flood of calls that are refused
-	// costs one each RetryAfter. All that gives tokens back or changes limits on
-	// the same Client ends it, and Limiters with other limits don't see it;
-	// when another process does so, this one may refuse up to DenyCache longer.
-	// 0 to 1 s. Defaults to 0, which asks the server each time.
+	// DenyCache is how long this process may answer from a known refusal. A call for as
+	// many tokens or more is refused without a round trip until RetryAfter has passed, so
+	// a flood of refused calls costs one round trip each RetryAfter. A call on the same
+	// Client that gives tokens back or changes limits ends the known refusal at once.
+	// After such a call of another process this process may refuse up to DenyCache
+	// longer. Limiters with other limits are not affected. 0 to 1 s. Defaults to 0, which
+	// asks the server each time.
 	DenyCache time.Duration
 
 	// OnFailure is how Allow, AllowN and AllowMany answer when the server doesn't.
@@ -61,17 +59,17 @@ type Options struct {
 	Timeout time.Duration
 }
 
-// A Limiter holds each of any number of names, like "user:42", to one limit, or
-// to several at once. It does so among all processes that use the server. Make
-// one for each limit and use it for every name.
+// A Limiter applies one limit, or several at once, to each of any number of names like
+// "user:42", among all processes that use the server. Make one Limiter for each limit and
+// use it for every name.
 //
-// [Limiter.Allow] is what most callers should use. All methods may be called by
-// many goroutines at once, and each costs one round trip; concurrent calls of
-// Allow for one name go to the server as one. A Limiter need not be closed.
+// Most callers should use [Limiter.Allow]. All methods may be called by many goroutines
+// at once, and each costs one round trip; concurrent calls of Allow for one name go to
+// the server as one command. A Limiter need not be closed.
 //
-// Two Limiters on one server that use the same name share its state, whatever
-// their limits: a limit can be changed while it is in use, and two limits that
-// should be apart need names that differ, "login:42" and "search:42".
+// Two Limiters on one server share the state of a name, whatever their limits. So a limit
+// can be changed while it is in use, and separate limits need separate names: "login:42"
+// and "search:42".
 type Limiter struct {
 	keyspace
 	bare    bool
@@ -80,13 +78,13 @@ type Limiter struct {
 
 	denials  *denials
 	denyFor  time.Duration
-	limitsID string // tells the limits from others; empty when they are stored
+	limitsID string // identifies the limits; empty when they are stored
 	flights  flights
 	failure  failure
 }
 
-// New returns a Limiter on client. It sends nothing. The error joins all that
-// is wrong with the options.
+// New returns a Limiter on client. It sends nothing. The error joins all that is wrong
+// with the options.
 func New(client *redoubt.Client, opts Options) (*Limiter, error) {
 	keys, err := newKeyspace(client, opts.Scope)
 	errs := []error{err}
@@ -94,7 +92,7 @@ func New(client *redoubt.Client, opts Options) (*Limiter, error) {
 		errs = append(errs, errors.New("ratelimit: client is nil"))
 	}
 	if opts.BareKeys && opts.Scope != Overall {
-		errs = append(errs, errors.New("ratelimit: BareKeys goes with Scope Overall only: bare keys are shared"))
+		errs = append(errs, errors.New("ratelimit: BareKeys needs Scope Overall: bare keys are shared"))
 	}
 	if opts.MaxWait < 0 {
 		errs = append(errs, fmt.Errorf("ratelimit: MaxWait is %v; want at least 0", opts.MaxWait))
@@ -107,7 +105,7 @@ func New(client *redoubt.Client, opts Options) (*Limiter, error) {
 	l := &Limiter{keyspace: keys, bare: opts.BareKeys, maxWait: opts.MaxWait, denyFor: opts.DenyCache, failure: failure}
 	if opts.Stored {
 		if opts.Limit != (Limit{}) || len(opts.And) > 0 || opts.BareKeys {
-			errs = append(errs, errors.New("ratelimit: Stored does not go with Limit, And or BareKeys"))
+			errs = append(errs, errors.New("ratelimit: Stored can't be combined with Limit, And or BareKeys"))
 		}
 		l.wire = wire.NewStored(client, keys.suffix)
 	} else {
@@ -124,7 +122,7 @@ func New(client *redoubt.Client, opts Options) (*Limiter, error) {
 	return l, nil
 }
 
-// keysID tells apart the keys that Limiters of a Client make of the same name.
+// keysID identifies the way in which a Limiter makes keys of names.
 func (l *Limiter) keysID() string {
 	if l.bare {
 		return "bare"

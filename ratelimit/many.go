@@ -6,23 +6,23 @@ import (
 	"github.com/redoubt-go/redoubt"
 )
 
-// A Request is one of the calls of [Limiter.AllowMany].
+// A Request is one call of [Limiter.AllowMany].
 type Request struct {
 	Name string
-	// N is how many tokens to take, all or none; 0 peeks.
+	// N is how many tokens to take, all or none; 0 takes nothing.
 	N int
 }
 
-// A Result is the answer to one [Request]: that of [Limiter.AllowN].
+// A Result is the answer to one [Request], as of [Limiter.AllowN].
 type Result struct {
 	Decision
 	Err error
 }
 
-// AllowMany does what [Limiter.AllowN] does for each of the requests, in one
-// round trip to each server that they touch, and returns one Result for each, in
-// order. Each is decided for itself, and after those before it: one that is
-// refused, or fails, leaves the others as they are.
+// AllowMany does what [Limiter.AllowN] does for each of the requests, and returns one
+// Result for each, in order. Each request is decided by itself, after the requests
+// before it: a refusal or an error changes nothing for the others. It costs one round
+// trip to each server that the names are on.
 func (l *Limiter) AllowMany(ctx context.Context, requests []Request) []Result {
 	results := make([]Result, len(requests))
 	cmds := make([]redoubt.Cmd, 0, len(requests))

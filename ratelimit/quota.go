@@ -10,7 +10,7 @@ import (
 	wire "github.com/redoubt-go/redoubt/internal/wire/ratelimit"
 )
 
-// An Allowance is how many calls there are in each period of a calendar.
+// An Allowance is a number of calls in each period of a calendar.
 type Allowance struct {
 	// Calls is at least 1 and at most [MaxAllowance].
 	Calls int
@@ -20,36 +20,33 @@ type Allowance struct {
 
 // QuotaOptions configure a [Quota]. Allowance must be set.
 type QuotaOptions struct {
-	// Allowance is what each name is held to.
+	// Allowance is the limit of each name.
 	Allowance Allowance
 
-	// And are further allowances that a call must keep to as well, as in
-	// [Options]: so many a day and so many a month.
+	// And are further allowances, as in [Options]: a number a day and a number a month.
 	And []Allowance
 
 	// Location is the time zone in which periods begin. Defaults to UTC.
 	Location *time.Location
 
-	// Scope says who shares what was taken. Defaults to Overall.
+	// Scope says who shares the calls. Defaults to Overall.
 	Scope Scope
 }
 
-// A Quota holds each of any number of names to a number of calls in each
-// period of a calendar, like 1,000 a day in Paris. What was not used is lost
-// when the period ends: it is a fixed window, aligned with the calendar.
+// A Quota admits a number of calls in each period of a calendar, like 1,000 a day in
+// Paris, for each of any number of names. Unused calls are lost when the period ends: it
+// is a fixed window, aligned with the calendar.
 //
-// It has the edge that fixed windows have: around the end of a period up to
-// twice the calls come through in any short time, those of the period that ends
-// and those of the one that begins. Where that matters use a [Window], or have a
-// [Limiter] beside it.
+// It has the edge of all fixed windows: around the end of a period up to twice as many
+// calls pass in a short time, from the old period and from the new one. Where that
+// matters use a [Window], or a [Limiter] as well.
 //
-// The server's clock says which period it is; this process says when periods
-// begin and end, by its time zone database, so that days have 23, 24 or 25
-// hours. All methods may be called by many goroutines at once, and each costs
-// one round trip; one more when the clock of this process is days off.
+// The server's clock decides which period it is. This process knows when periods begin
+// and end, by its time zone database, so days have 23, 24 or 25 hours. All methods may be
+// called by many goroutines at once. Each costs one round trip, and another one when the
+// clock of this process is days off.
 //
-// What was taken is one string, "<prefix>:{<name>}:quota", which expires with
-// the period.
+// The count is one string, "<prefix>:{<name>}:quota", which expires with the period.
 type Quota struct {
 	keyspace
 	wire *wire.Quota
@@ -100,8 +97,8 @@ func (q *Quota) AllowN(ctx context.Context, name string, n int) (Decision, error
 	return q.take(ctx, name, n, n)
 }
 
-// TakeUpTo takes as many calls from the quota called name as are left, at most
-// n, which is at least 1: Decision.Taken says how many.
+// TakeUpTo takes up to n calls from the quota called name, at least 1, as many as are
+// left: Decision.Taken says how many.
 func (q *Quota) TakeUpTo(ctx context.Context, name string, n int) (Decision, error) {
 	if n < 1 {
 		return Decision{}, fmt.Errorf("ratelimit: n is %d; want at least 1", n)
@@ -109,8 +106,8 @@ func (q *Quota) TakeUpTo(ctx context.Context, name string, n int) (Decision, err
 	return q.take(ctx, name, n, 0)
 }
 
-// Reset forgets what was taken from the quota called name. It may be sent again
-// after a lost reply.
+// Reset gives the quota called name all its calls back. It may be sent again after a
+// lost reply.
 func (q *Quota) Reset(ctx context.Context, name string) error {
 	key, err := q.wire.Key(name)
 	if err != nil {

@@ -4,15 +4,15 @@ import (
 	"context"
 )
 
-// Refund gives n tokens of the limit called name back, at least 1: work that
-// was let through and then not done. At most what is out comes back; more is
-// dropped, so that there are never more than Burst.
+// Refund gives n tokens of the limit called name back, at least 1, for work that was
+// allowed and then not done. At most the taken tokens come back; the rest is dropped, so
+// there are never more than Burst.
 //
-// The id names the refund, like the id of the order that failed: again with
-// the same id it gives nothing, until all tokens that are out now are back and a
-// minute has passed. With an empty id each call is a refund of its own, known for
-// a minute. Either way it is safe to send again after a lost reply, and is. The
-// Decision is that of a [Limiter.Peek] after it.
+// The id names the refund, like the id of the order that failed. A second refund with the
+// same id gives nothing, until a minute after all tokens that are taken now have come
+// back. With an empty id each call is a refund of its own, known for a minute. Either way
+// it may be sent again after a lost reply. The Decision is the state afterwards, as of
+// [Limiter.Info]. One round trip.
 func (l *Limiter) Refund(ctx context.Context, name string, n int, id string) (Decision, error) {
 	cmd, err := l.wire.RefundCmd(name, n, id)
 	if err != nil {

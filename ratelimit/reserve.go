@@ -8,12 +8,11 @@ import (
 	wire "github.com/redoubt-go/redoubt/internal/wire/ratelimit"
 )
 
-// A Reservation is for tokens that were taken ahead of time. Whoever has one
-// acts after its Delay, or cancels it. Its methods may be called by many
-// goroutines at once.
+// A Reservation has tokens that were taken ahead of time. Its holder acts after Delay, or
+// cancels it. Its methods may be called by many goroutines at once.
 type Reservation struct {
-	// Decision tells whether the tokens are reserved. If not, because they come
-	// later than Options.MaxWait, or never, RetryAfter is how long they take.
+	// Decision tells whether the tokens are reserved. If they come later than
+	// Options.MaxWait, or never, they are not, and RetryAfter is how long they take.
 	Decision
 
 	limiter *Limiter
@@ -30,12 +29,12 @@ type Reservation struct {
 }
 
 // Reserve takes n tokens of the limit called name, at least 1, ahead of time if
-// they are not there yet: the caller must not act before [Reservation.Delay] has
-// passed. Reservations are served in the order in which they reach the server.
-// Tokens that come later than Options.MaxWait, or never, are not reserved.
+// necessary: the caller must not act before [Reservation.Delay] has passed. Reservations
+// are served in the order in which they reach the server. Tokens that come later than
+// Options.MaxWait, or never, are not reserved.
 //
-// A call is never sent twice. After an error that matches
-// redoubt.ErrUnknownOutcome the tokens may have been taken.
+// A call is never sent twice. After an error that matches redoubt.ErrUnknownOutcome the
+// tokens may have been taken. One round trip.
 func (l *Limiter) Reserve(ctx context.Context, name string, n int) (*Reservation, error) {
 	return l.reserve(ctx, name, n, l.maxWait)
 }
@@ -52,27 +51,26 @@ func (l *Limiter) reserve(ctx context.Context, name string, n int, within time.D
 	return l.reservation(t, o, name, n), nil
 }
 
-// reservation makes one of the outcome of a call that has just returned.
+// reservation returns the Reservation of a call that has just returned.
 func (l *Limiter) reservation(t *wire.Terms, o wire.Outcome, name string, n int) *Reservation {
 	r := &Reservation{limiter: l, terms: t, name: name, n: n, at: time.Now()}
 	r.Decision = decision(t.Decide(o, o.First*int64(n), int64(n)))
 	if r.Allowed {
-		// The server reckoned the delay before its reply came, and the timer
-		// begins after: it is never early.
+		// The server computed the delay before its reply arrived, and the timer
+		// begins afterwards: it is never early.
 		r.at = r.at.Add(t.Delay(o))
 		r.tats = t.TATs(o)
 	}
 	return r
 }
 
-// Delay returns how long it is still until the holder of the reservation may
-// act: 0 when it may now. It is meaningless if the tokens are not reserved.
+// Delay returns how long the holder of the reservation still has to wait; 0 when it may
+// act. It is meaningless if the tokens are not reserved. It sends nothing.
 func (r *Reservation) Delay() time.Duration { return max(0, time.Until(r.at)) }
 
-// Cancel gives the tokens back, as far as that is still right, by the rule of
-// golang.org/x/time/rate: nothing once the reservation's time has come, and not
-// what others have reserved since, whose times stand. It may be repeated, and
-// is sent again after a lost reply. It costs one round trip.
+// Cancel gives the tokens back by the rule of golang.org/x/time/rate: none once the
+// reservation's time has come, and none that later reservations depend on, because their
+// times stand. It may be repeated, and is sent again after a lost reply. One round trip.
 func (r *Reservation) Cancel(ctx context.Context) error {
 	if !r.Allowed {
 		return nil

@@ -11,19 +11,18 @@ import (
 type Scope uint8
 
 const (
-	// Overall: all who use the name on this server share one limit. This is
-	// the default.
+	// Overall shares the limit of a name among all clients of the server. This is the
+	// default.
 	Overall Scope = iota
-	// PerClient: each redoubt.Client, which is as a rule each process, has a
-	// limit of its own under the name, with the same settings. Its keys expire
-	// as others do.
+	// PerClient gives each redoubt.Client, usually each process, a limit of its own
+	// under the name, with the same settings. Its keys expire as others do.
 	PerClient
 )
 
 // keyspace makes the keys of a primitive.
 type keyspace struct {
 	client *redoubt.Client
-	suffix string // of each part that holds what was taken
+	suffix string // of each part that has taken tokens
 }
 
 // clientID is the key under which a Client shares its id in this package.
@@ -43,7 +42,7 @@ func newKeyspace(client *redoubt.Client, scope Scope) (keyspace, error) {
 	return keyspace{}, fmt.Errorf("ratelimit: scope is %d; want Overall or PerClient", scope)
 }
 
-// taken returns the key of what was taken under name. The error matches
+// taken returns the key of the tokens taken under name. The error matches
 // redoubt.ErrInvalidName.
 func (k keyspace) taken(name, part string) (string, error) {
 	return k.client.Key(name, part+k.suffix)

@@ -14,19 +14,19 @@ func (l *Limiter) Allow(ctx context.Context, name string) (Decision, error) {
 	return l.take(ctx, name, 1)
 }
 
-// AllowN takes n tokens of the limit called name, all of them or none. A
-// refusal takes nothing. n = 0 takes nothing, and Allowed tells whether there is
+// AllowN takes n tokens of the limit called name, all of them or none. A refusal
+// takes nothing. n = 0 takes nothing, and Allowed tells whether there is
 // a token; a negative n is an error.
 //
-// With an error nothing is known of the limit: whether to go on is for the
-// caller to choose. An error that matches redoubt.ErrUnknownOutcome says that
-// the tokens may have been taken: the call is never sent twice.
+// After an error the state of the limit is unknown, and the caller decides whether to go
+// on. When the error matches redoubt.ErrUnknownOutcome the tokens may have been taken:
+// the call is never sent twice. One round trip at most.
 func (l *Limiter) AllowN(ctx context.Context, name string, n int) (Decision, error) {
 	return l.take(ctx, name, n)
 }
 
-// Reset gives the limit called name all its tokens back. It may be sent again
-// after a lost reply.
+// Reset gives the limit called name all its tokens back; stored limits stay. It may be
+// sent again after a lost reply. One round trip.
 func (l *Limiter) Reset(ctx context.Context, name string) error {
 	key, err := l.wire.Key(name)
 	if err != nil {
@@ -36,10 +36,10 @@ func (l *Limiter) Reset(ctx context.Context, name string) error {
 	return l.client.Do(ctx, redoubt.Cmd{Name: "DEL", Keys: []string{key}, Flags: redoubt.Idempotent}).Err
 }
 
-// TakeUpTo takes as many tokens of the limit called name as there are, at most
-// n, which is at least 1: Decision.Taken says how many. It is Allowed if that is
-// at least one; otherwise RetryAfter is when the next one comes. Like Allow it is
-// never sent twice.
+// TakeUpTo takes up to n tokens of the limit called name, at least 1, as many as are
+// left: Decision.Taken says how many. It is Allowed if it took one or more; otherwise
+// RetryAfter is when the next token comes. Like Allow it is never sent twice. One round
+// trip.
 func (l *Limiter) TakeUpTo(ctx context.Context, name string, n int) (Decision, error) {
 	if n < 1 || int64(n) > wire.MaxUpTo {
 		return Decision{}, fmt.Errorf("ratelimit: n is %d; want 1 to %d", n, int64(wire.MaxUpTo))
@@ -59,7 +59,7 @@ func (l *Limiter) upTo(ctx context.Context, name string, n int64) (wire.Outcome,
 	return l.wire.Read(l.client.Do(ctx, cmd))
 }
 
-// take is the way to the server of every call for all of its tokens or none.
+// take sends every call for all of its tokens or none.
 func (l *Limiter) take(ctx context.Context, name string, n int) (Decision, error) {
 	if d, ok := l.denied(name, n); ok {
 		return d, nil

@@ -8,25 +8,23 @@ import (
 	"github.com/redoubt-go/redoubt"
 )
 
-// cancelTimeout bounds what a wait that was given up does to give its place
-// back.
+// cancelTimeout bounds the time to give a place or tokens back in the background.
 const cancelTimeout = 3 * time.Second
 
-// Wait takes one token of the limit called name and returns when it is there.
-// See [Limiter.WaitN].
+// Wait takes one token of the limit called name and blocks until it is there. See
+// [Limiter.WaitN].
 func (l *Limiter) Wait(ctx context.Context, name string) error { return l.WaitN(ctx, name, 1) }
 
-// WaitN takes n tokens of the limit called name, at least 1, and returns nil
-// when they are there: never earlier, by the server's clock. All who wait, in
-// whatever process, are served in the order in which they reached the server: each
-// has a place of its own in the limit from its one round trip on, and waits for
-// it by a timer of this process.
+// WaitN takes n tokens of the limit called name, at least 1, and blocks until they are
+// there: never less, by the server's clock. All waiters, in whatever process, are served
+// in the order in which they reached the server. One round trip reserves the tokens; a
+// timer of this process does the waiting.
 //
-// When ctx has a deadline and the tokens come later, WaitN returns at once with
-// an error that matches [ErrTooLate], and has taken nothing. For more tokens
-// than Burst it is [ErrExceedsBurst]. When ctx ends during the wait, be it before
-// the server's reply has come, WaitN returns its error and gives its place back as
-// [Reservation.Cancel] does, in the background.
+// When ctx has a deadline and the tokens come later, WaitN returns at once with an error
+// that matches [ErrTooLate], and takes nothing. For more tokens than Burst the error
+// matches [ErrExceedsBurst]. When ctx ends during the wait, also before the server's reply
+// has come, WaitN returns the error of ctx and gives its place back in the background, as
+// [Reservation.Cancel] does.
 func (l *Limiter) WaitN(ctx context.Context, name string, n int) error {
 	within := l.maxWait
 	if deadline, ok := ctx.Deadline(); ok {
@@ -62,9 +60,8 @@ func (l *Limiter) WaitN(ctx context.Context, name string, n int) error {
 	}
 }
 
-// place reserves for one who waits. When ctx ends before the reply has come,
-// only the reply tells what there is to give back, so that the call goes on in
-// the background.
+// place reserves tokens for a waiter. When ctx ends before the reply has come, the call
+// goes on in the background, because only the reply says what to give back.
 func (l *Limiter) place(ctx context.Context, name string, n int, within time.Duration) (*Reservation, error) {
 	if ctx.Done() == nil {
 		return l.reserve(ctx, name, n, within)
@@ -95,7 +92,7 @@ func (l *Limiter) place(ctx context.Context, name string, n int, within time.Dur
 	}
 }
 
-// giveBack cancels for one who has left.
+// giveBack cancels the reservation of a waiter that has left.
 func (r *Reservation) giveBack(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(redoubt.Patient(context.WithoutCancel(ctx)), cancelTimeout)
 	defer cancel()

@@ -11,32 +11,30 @@ import (
 
 // WindowOptions configure a [Window]. Limit must be set.
 type WindowOptions struct {
-	// Limit is what each name is held to: at most Rate calls in any Period.
-	// The Rate is at most [MaxWindow], the Period at least a microsecond, to
-	// which it is rounded up. A window has no burst of its own: Burst is 0 or
-	// the Rate.
+	// Limit is the limit of each name: at most Rate calls in any Period. The Rate is at
+	// most [MaxWindow]. The Period is at least a microsecond, and is rounded up to whole
+	// microseconds. A window has no burst of its own: Burst is 0 or the Rate.
 	Limit Limit
 
-	// And are further limits that a call must keep to as well, as in
-	// [Options]. All share one log.
+	// And are further limits, as in [Options]. All limits share one log.
 	And []Limit
 
 	// Scope says who shares the log. Defaults to Overall.
 	Scope Scope
 }
 
-// A Window holds each of any number of names to a number of calls in any period
-// of a given length, exactly, by a log of their times: the sliding-window log.
-// Unlike a [Limiter] it lets all of them come at once at any time, if none were
-// made in the period before; it costs the memory of the log, and gives way only
-// when the oldest call leaves the window.
+// A Window admits exactly a number of calls in any period of a given length, for each of
+// any number of names, by a log of their times: the sliding-window log. Unlike a
+// [Limiter] it admits all of them at once, at any time, after a period without calls. It
+// costs the memory of the log, and admits the next call only when the oldest one leaves
+// the window.
 //
-// All methods may be called by many goroutines at once, and each costs one
-// round trip. A Window keeps nothing between calls and need not be closed.
+// All methods may be called by many goroutines at once, and each costs one round trip. A
+// Window keeps nothing between calls and need not be closed.
 //
-// The log is one string, "<prefix>:{<name>}:window", of 8 bytes for each call
-// that is still in the longest window, and up to half as much room. It holds
-// calls that were admitted and no others, and expires with the last.
+// The log is one string, "<prefix>:{<name>}:window", with 8 bytes for each call in the
+// longest window, and up to half as much room to grow. It has only admitted calls, and
+// expires with the last one.
 type Window struct {
 	keyspace
 	wire *wire.Window
@@ -58,8 +56,7 @@ func NewWindow(client *redoubt.Client, opts WindowOptions) (*Window, error) {
 	return &Window{keys, w}, nil
 }
 
-// Allow admits one call under name, if there is room for it. See
-// [Window.AllowN].
+// Allow admits one call under name, if there is room for it. See [Window.AllowN].
 func (w *Window) Allow(ctx context.Context, name string) (Decision, error) {
 	return w.AllowN(ctx, name, 1)
 }
@@ -78,8 +75,8 @@ func (w *Window) AllowN(ctx context.Context, name string, n int) (Decision, erro
 	return decision(d), err
 }
 
-// TakeUpTo admits as many calls under name as there is room for, at most n,
-// which is at least 1: Decision.Taken says how many.
+// TakeUpTo admits up to n calls under name, at least 1, as many as there is room for:
+// Decision.Taken says how many.
 func (w *Window) TakeUpTo(ctx context.Context, name string, n int) (Decision, error) {
 	if n < 1 {
 		return Decision{}, fmt.Errorf("ratelimit: n is %d; want at least 1", n)
@@ -92,8 +89,8 @@ func (w *Window) TakeUpTo(ctx context.Context, name string, n int) (Decision, er
 	return decision(d), err
 }
 
-// Reset forgets the calls that were made under name. It may be sent again after
-// a lost reply.
+// Reset removes the calls under name from the log. It may be sent again after a lost
+// reply.
 func (w *Window) Reset(ctx context.Context, name string) error {
 	key, err := w.wire.Key(name)
 	if err != nil {
