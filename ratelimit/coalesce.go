@@ -11,38 +11,37 @@ import (
 )
 
 const (
-	// maxCoalesced is the most tokens that a call in a batch takes, so that the
+	// maxCoalesced is the largest number of tokens for a call in a batch, so that the
 	// products in batch.lua stay exact.
 	maxCoalesced = 100_000
-	// maxCallers bounds a batch, so that no script holds the server up.
+	// maxCallers bounds a batch, so that no script blocks the server for long.
 	maxCallers = 512
-	// stuckAfter is when a call is taken to be stuck, on a broken connection it
-	// may be, and those that wait for it go without it.
+	// stuckAfter is when a call counts as stuck, on a broken connection for instance. The
+	// callers behind it then go without it.
 	stuckAfter = 250 * time.Millisecond
 )
 
-// flights are the calls under way by key. A call for a key that has none under
-// way goes at once, by itself. Those that come meanwhile queue, and go together
-// as one call of batch.lua when it is over, in the order in which they came:
-// to the server it is as if they had come one by one. So a lone caller never
-// waits for company, and the more callers a key has the fewer round trips each
-// costs.
+// coalescer has the calls under way, by key. A call for a key without calls under way is
+// sent at once, by itself. Later calls queue until it has returned, and are then sent as
+// one call of batch.lua, in the order of arrival: the server decides as if they had come
+// one by one. So a lone caller never waits for others, and more callers of a key need
+// fewer round trips each.
 //
-// They are kept in parts, so that callers with different keys seldom wait for each
-// other, nor their cores for one cache line.
-type flights [64]flightsPart
+// It has shards, so that callers with different keys seldom wait for each other, and their
+// cores seldom share a cache line.
+type coalescer [64]coalescerShard
 
-type flightsPart struct {
+type coalescerShard struct {
 	mu   sync.Mutex
-	of   map[string]*flight
-	idle *flight  // one that is over, for the next call
-	_    [40]byte // up to a cache line
+	of   map[string]*keyCalls
+	idle *keyCalls // for the next call, to save an allocation
+	_    [40]byte  // up to a cache line
 }
 
-type flight struct {
-	flying int       // calls under way
-	since  time.Time // when the last one left
-	queue  []*caller // oldest first
+type keyCalls struct {
+	underWay int       // calls under way
+	since    time.Time // when the last one was sent
+	queue    []*caller // oldest first
 }
 
 // A caller is one call for n tokens.
@@ -50,40 +49,40 @@ type caller struct {
 	name, key string
 	n         int
 
-	// What follows is only for one that queues.
+	// The fields below are only for a caller in the queue.
 	ctx   context.Context //nolint:containedctx // what the batch inherits values from
-	party *party          // that it left with, guarded by the flightsPart of its key
+	batch *batch          // that it was sent with, guarded by the shard of its key
 	done  chan struct{}   // closed when there is an answer
 	d     Decision
 	err   error
 }
 
-// A party is the callers of a batch. When all have left, it is cancelled.
-type party struct {
+// A batch is the callers of one call of batch.lua. It is cancelled when all of them have left.
+type batch struct {
 	waiting int
 	cancel  context.CancelFunc
 }
 
-// coalesce makes the call, by itself or with others.
+// coalesce sends the call, by itself or with others.
 func (l *Limiter) coalesce(ctx context.Context, c *caller, cmd redoubt.Cmd) (Decision, error) {
 	if c.n == 0 || c.n > maxCoalesced {
-		return l.alone(ctx, c, cmd)
+		return l.sendOne(ctx, c, cmd)
 	}
-	fl := l.flightsOf(c.key)
-	fl.mu.Lock()
-	f := fl.of[c.key]
+	sh := l.shardOf(c.key)
+	sh.mu.Lock()
+	f := sh.of[c.key]
 	if f == nil {
-		fl.take(c.key)
-		fl.mu.Unlock()
-		defer l.land(c.key)
-		return l.alone(ctx, c, cmd)
+		sh.begin(c.key)
+		sh.mu.Unlock()
+		defer l.finish(c.key)
+		return l.sendOne(ctx, c, cmd)
 	}
 	c.ctx, c.done = ctx, make(chan struct{})
 	f.queue = append(f.queue, c)
 	if time.Since(f.since) >= stuckAfter {
-		l.depart(c.key, f)
+		l.sendQueue(c.key, f)
 	}
-	fl.mu.Unlock()
+	sh.mu.Unlock()
 	select {
 	case <-c.done:
 		return c.d, c.err
@@ -92,26 +91,26 @@ func (l *Limiter) coalesce(ctx context.Context, c *caller, cmd redoubt.Cmd) (Dec
 	}
 }
 
-func (l *Limiter) flightsOf(key string) *flightsPart {
-	return &l.flights[maphash.String(l.denials.seed, key)%uint64(len(l.flights))]
+func (l *Limiter) shardOf(key string) *coalescerShard {
+	return &l.coalescer[maphash.String(l.denials.seed, key)%uint64(len(l.coalescer))]
 }
 
-// take notes the first call for a key. fl.mu is held.
-func (fl *flightsPart) take(key string) {
-	f := fl.idle
+// begin notes the first call for a key. sh.mu is held.
+func (sh *coalescerShard) begin(key string) {
+	f := sh.idle
 	if f == nil {
-		f = &flight{}
+		f = &keyCalls{}
 	}
-	fl.idle = nil
-	f.flying, f.since = 1, time.Now()
-	if fl.of == nil {
-		fl.of = map[string]*flight{}
+	sh.idle = nil
+	f.underWay, f.since = 1, time.Now()
+	if sh.of == nil {
+		sh.of = map[string]*keyCalls{}
 	}
-	fl.of[key] = f
+	sh.of[key] = f
 }
 
-// alone makes one call.
-func (l *Limiter) alone(ctx context.Context, c *caller, cmd redoubt.Cmd) (Decision, error) {
+// sendOne sends one call.
+func (l *Limiter) sendOne(ctx context.Context, c *caller, cmd redoubt.Cmd) (Decision, error) {
 	sent, given := time.Time{}, l.denials.given(c.name)
 	if l.denyFor > 0 {
 		sent = time.Now()
@@ -125,63 +124,63 @@ func (l *Limiter) alone(ctx context.Context, c *caller, cmd redoubt.Cmd) (Decisi
 	return d, nil
 }
 
-// land is the end of a call: those that queue go now.
-func (l *Limiter) land(key string) {
-	fl := l.flightsOf(key)
-	fl.mu.Lock()
-	defer fl.mu.Unlock()
-	f := fl.of[key]
-	f.flying--
+// finish notes the end of a call, and sends the queue.
+func (l *Limiter) finish(key string) {
+	sh := l.shardOf(key)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	f := sh.of[key]
+	f.underWay--
 	if len(f.queue) > 0 {
-		l.depart(key, f)
-	} else if f.flying == 0 {
-		delete(fl.of, key)
-		*f = flight{}
-		fl.idle = f
+		l.sendQueue(key, f)
+	} else if f.underWay == 0 {
+		delete(sh.of, key)
+		*f = keyCalls{}
+		sh.idle = f
 	}
 }
 
-// depart sends those that queue. The mu of the key's part is held.
-func (l *Limiter) depart(key string, f *flight) {
+// sendQueue sends the callers in the queue. The mu of the key's shard is held.
+func (l *Limiter) sendQueue(key string, f *keyCalls) {
 	n := min(len(f.queue), maxCallers)
 	all := f.queue[:n:n]
 	f.queue = f.queue[n:]
-	f.flying++
+	f.underWay++
 	f.since = time.Now()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(all[0].ctx))
-	p := &party{waiting: n, cancel: cancel}
+	p := &batch{waiting: n, cancel: cancel}
 	for _, c := range all {
-		c.party = p
+		c.batch = p
 	}
 	l.client.Go(func() {
 		defer cancel()
-		l.together(ctx, all)
-		// Let those who now have their answers come back first: they then leave
+		l.sendBatch(ctx, all)
+		// Let the callers that now have answers call again first: they are then sent
 		// together, and not the quickest of them alone.
 		runtime.Gosched()
-		l.land(key)
+		l.finish(key)
 	})
 }
 
-// leave is for a caller whose ctx has ended. One that has not left yet takes
-// nothing.
+// leave ends the wait of a caller whose ctx has ended. A caller that has not been sent yet
+// takes nothing.
 func (l *Limiter) leave(c *caller) (Decision, error) {
 	err := c.ctx.Err()
-	fl := l.flightsOf(c.key)
-	fl.mu.Lock()
-	defer fl.mu.Unlock()
+	sh := l.shardOf(c.key)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
 	select {
 	case <-c.done: // the answer came just now
 		return c.d, c.err
 	default:
 	}
-	if p := c.party; p != nil {
+	if p := c.batch; p != nil {
 		if p.waiting--; p.waiting == 0 {
 			p.cancel()
 		}
 		return Decision{}, redoubt.UnknownOutcome(err)
 	}
-	f := fl.of[c.key]
+	f := sh.of[c.key]
 	for i, q := range f.queue {
 		if q == c {
 			f.queue = append(f.queue[:i:i], f.queue[i+1:]...)
@@ -191,9 +190,9 @@ func (l *Limiter) leave(c *caller) (Decision, error) {
 	return Decision{}, err
 }
 
-// together makes a call for each of all, as one, and answers them.
-func (l *Limiter) together(ctx context.Context, all []*caller) {
-	// Those before them may have been refused.
+// sendBatch sends the calls of all as one, and answers them.
+func (l *Limiter) sendBatch(ctx context.Context, all []*caller) {
+	// A call before them may have been refused.
 	rest := all[:0:0]
 	for _, c := range all {
 		if d, ok := l.denied(c.name, c.n); ok {
@@ -210,7 +209,7 @@ func (l *Limiter) together(ctx context.Context, all []*caller) {
 		c := rest[0]
 		cmd, err := l.wire.TakeCmd(c.name, c.n)
 		if err == nil {
-			c.d, err = l.alone(ctx, c, cmd)
+			c.d, err = l.sendOne(ctx, c, cmd)
 		}
 		c.err = err
 		close(c.done)
@@ -224,7 +223,7 @@ func (l *Limiter) together(ctx context.Context, all []*caller) {
 	}
 }
 
-// askBatch sets the decisions of callers, who all want the same name.
+// askBatch sets the decisions of callers, which all have the same name.
 func (l *Limiter) askBatch(ctx context.Context, callers []*caller, sent time.Time, given uint64) error {
 	n := make([]int, len(callers))
 	for i, c := range callers {

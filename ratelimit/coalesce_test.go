@@ -230,7 +230,7 @@ func TestCoalescedCancelled(t *testing.T) {
 		}
 		cancel()
 		wg.Wait()
-		poll(t, "nothing is left", func() bool { return ratelimit.Flights(l) == 0 })
+		poll(t, "nothing is left", func() bool { return ratelimit.UnderWay(l) == 0 })
 		g.open()
 	})
 }
@@ -279,7 +279,7 @@ func TestCoalescedBehindAStuckCall(t *testing.T) {
 		close(stuck)
 		wg.Wait()
 		must(t, client.Close())
-		if n := ratelimit.Flights(l); n != 0 {
+		if n := ratelimit.UnderWay(l); n != 0 {
 			t.Errorf("%d left", n)
 		}
 	})

@@ -10,24 +10,24 @@ import (
 
 // Queued returns how many callers wait for a call that is under way.
 func Queued(l *Limiter) (n int) {
-	for i := range l.flights {
-		fl := &l.flights[i]
-		fl.mu.Lock()
-		for _, f := range fl.of {
+	for i := range l.coalescer {
+		sh := &l.coalescer[i]
+		sh.mu.Lock()
+		for _, f := range sh.of {
 			n += len(f.queue)
 		}
-		fl.mu.Unlock()
+		sh.mu.Unlock()
 	}
 	return n
 }
 
-// Flights returns how many keys have calls under way.
-func Flights(l *Limiter) (n int) {
-	for i := range l.flights {
-		fl := &l.flights[i]
-		fl.mu.Lock()
-		n += len(fl.of)
-		fl.mu.Unlock()
+// UnderWay returns how many keys have calls under way.
+func UnderWay(l *Limiter) (n int) {
+	for i := range l.coalescer {
+		sh := &l.coalescer[i]
+		sh.mu.Lock()
+		n += len(sh.of)
+		sh.mu.Unlock()
 	}
 	return n
 }
@@ -35,13 +35,13 @@ func Flights(l *Limiter) (n int) {
 // Patient lets callers wait for the calls that are under way, however long those take:
 // a test that holds a call up on purpose does not find it taken for stuck.
 func Patient(l *Limiter) {
-	for i := range l.flights {
-		fl := &l.flights[i]
-		fl.mu.Lock()
-		for _, f := range fl.of {
+	for i := range l.coalescer {
+		sh := &l.coalescer[i]
+		sh.mu.Lock()
+		for _, f := range sh.of {
 			f.since = time.Now().Add(time.Hour)
 		}
-		fl.mu.Unlock()
+		sh.mu.Unlock()
 	}
 }
 

@@ -76,11 +76,11 @@ type Limiter struct {
 	maxWait time.Duration
 	wire    *wire.Limiter
 
-	denials  *denials
-	denyFor  time.Duration
-	limitsID string // identifies the limits; empty when they are stored
-	flights  flights
-	failure  failure
+	denials   *denials
+	denyFor   time.Duration
+	limitsID  string // identifies the limits; empty when they are stored
+	coalescer coalescer
+	failure   failure
 }
 
 // New returns a Limiter on client. It sends nothing. The error joins all that is wrong
