@@ -9,25 +9,24 @@ import (
 	wire "github.com/redoubt-go/redoubt/internal/wire/lock"
 )
 
-// heartbeat is how long the one to whom a lock was handed has to say that it
-// lives, as the scripts have it: what a dead one at the head of the queue costs.
+// heartbeat is how long a waiter has to answer after the lock was handed to it, as in the
+// scripts: how long a dead waiter at the head of the queue delays the others.
 const heartbeat = 3 * time.Second
 
-// fair is the kind of a Mutex with Options.Fair: its waiters get the lock in the
-// order in which they queued, whatever their process.
+// fair is the kind of a Mutex with Options.Fair: its waiters get the lock in the order in
+// which they queued, across all processes.
 //
-// They are in a queue of their own in the lock's hash, each acquisition for itself:
-// a list linked both ways, so that one that leaves the middle of it leaves no gap.
-// Whoever releases the lock hands it to the first whose process listens: that
-// acquisition is the holder from there on, so nobody can come in between. It is told,
-// and has 3 s to answer, which makes the lease one of its own; the one behind it is
-// told too, and looks when those have passed. A process that let them pass is passed
-// over until it is heard of again.
+// They have a queue of their own in the lock's hash, with an entry for each acquisition: a
+// doubly linked list, so that a waiter that leaves the middle leaves no gap. A release
+// hands the lock to the first waiter whose process listens. That waiter is the holder from
+// then on, so nobody gets in between. It gets a message, and has 3 s to answer; the answer
+// gives it a lease with its own TTL. The waiter behind it gets a message too, and checks
+// after the 3 s. A process that missed them is skipped until it sends a command again.
 //
-// Rejected: a second key for a sorted set (every release would have to name it);
-// places by number, as for those who don't ask in order (who leaves would leave a
-// gap, and the last one in its place would jump the queue); beats of everybody who
-// waits (a thousand waiters, a thousand commands a second).
+// Rejected: a second key with a sorted set (every release would have to name it); places
+// by number, as in the queue of unfair waiters (a waiter that leaves would leave a gap,
+// and the last waiter would jump the queue by filling it); heartbeats of all waiters (a
+// thousand waiters, a thousand commands a second).
 type fair struct{ exclusive }
 
 func (fair) acquire(keys []string, r Request, waiter string) redoubt.Cmd {
@@ -37,14 +36,14 @@ func (fair) acquire(keys []string, r Request, waiter string) redoubt.Cmd {
 	return wire.FairCmd(keys, r.wire(waiter))
 }
 
-// release takes an acquisition that may be queued out of the queue.
+// release takes the acquisition out of the queue if it is there.
 func (fair) release(keys []string, id, waiter string, void bool) redoubt.Cmd {
 	return wire.FairReleaseCmd(keys, id, waiter, void)
 }
 
-// A place is one acquisition's in the queue of its lock.
+// A place is the place of one acquisition in the queue of its lock.
 type place struct {
-	granted, next *redoubt.Waiter // the lock is here; this is the next in the queue
+	granted, next *redoubt.Waiter // woken when the lock is granted; when it is the next in the queue
 }
 
 func (f *family) place(ctx context.Context, t target, id string) (p place, err error) {
@@ -56,7 +55,7 @@ func (f *family) place(ctx context.Context, t target, id string) (p place, err e
 		p.granted.Close()
 		return p, err
 	}
-	if p.granted.Verb == "PUBLISH" { // one channel for all names, which stays open
+	if p.granted.Verb == "PUBLISH" { // one channel for all names, open from now on
 		f.lines.listening.Store(true)
 	}
 	return p, nil
@@ -67,10 +66,10 @@ func (p place) close() {
 	p.next.Close()
 }
 
-// acquireFair is acquire for a fair lock. A client's own callers queue one after
-// the other, so that they are in the order in which they came too.
+// acquireFair is acquire for a fair lock. The callers of one client queue one after the
+// other, so that they keep their order too.
 func (f *family) acquireFair(ctx context.Context, t target, r Request) (sent time.Time, a wire.Attempt, err error) {
-	if !f.lines.listening.Load() { // it would cost a round trip, maybe for nothing
+	if !f.lines.listening.Load() { // a subscription would cost a round trip, perhaps for nothing
 		sent, a, err = f.attempt(ctx, t, r, "")
 		if err != nil || a.Status != wire.Held {
 			return sent, a, err
@@ -103,10 +102,10 @@ func (f *family) acquireFair(ctx context.Context, t target, r Request) (sent tim
 		}
 	}
 	switch {
-	case err == nil: // the answer is final, even if ctx has just ended: nothing is left to take back
+	case err == nil: // the answer is final, even if ctx has just ended
 	case ctx.Err() == nil && errors.Is(err, redoubt.ErrUnknownOutcome):
-		// It is the caller who knows whether to ask again: what it has acquired
-		// stays. A place in the queue would be handed the lock for nobody.
+		// The caller decides whether to repeat the request, so an acquired lock
+		// stays. A place in the queue goes: nobody would take the granted lock.
 		if f.client.Do(ctx, wire.FairLeaveCmd(t.keys, r.ID)).Err != nil {
 			f.leaveQueue(ctx, wire.FairLeaveCmd(t.keys, r.ID), own)
 		}
@@ -120,7 +119,7 @@ func (f *family) acquireFair(ctx context.Context, t target, r Request) (sent tim
 	return sent, a, err
 }
 
-// sleep returns when it is time to ask again.
+// sleep blocks until it is time to ask again.
 func (p place) sleep(ctx context.Context, timer *time.Timer) error {
 	for {
 		select {
@@ -131,14 +130,14 @@ func (p place) sleep(ctx context.Context, timer *time.Timer) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-p.next.C:
-			// Somebody else has the lock, who may be dead.
+			// Another waiter has the lock, and may be dead.
 			timer.Reset(heartbeat + time.Millisecond)
 		}
 	}
 }
 
-// leaveQueue ends an acquisition that is queued, or has been given the lock
-// meanwhile, by cmd in the background: once the commands that may queue it have run.
+// leaveQueue runs cmd in the background, which ends an acquisition that is queued or has the
+// lock already. It first waits until the commands that may queue it have run.
 func (f *family) leaveQueue(ctx context.Context, cmd redoubt.Cmd, line *line) {
 	f.client.Go(func() {
 		ctx, cancel := context.WithTimeout(redoubt.Patient(context.WithoutCancel(ctx)), 2*cleanUpTimeout)

@@ -11,29 +11,29 @@ import (
 	wire "github.com/redoubt-go/redoubt/internal/wire/lock"
 )
 
-// A kind is one sort of lock: the commands that its scripts make, whose replies
-// all have the shapes of wire.ReadAttempt, wire.ReadExtend and wire.ReadRelease. Waiting,
-// leases and renewals are the same for all kinds.
+// A kind is a kind of lock: it makes the commands. The replies of all kinds have the shapes of
+// wire.ReadAttempt, wire.ReadExtend and wire.ReadRelease. Waiting, leases and renewals are
+// the same for all kinds.
 type kind interface {
 	// acquire queues waiter, if it is not empty, when the lock is busy.
 	acquire(keys []string, r Request, waiter string) redoubt.Cmd
 	extend(keys []string, id string, ttl time.Duration) redoubt.Cmd
-	// release ends the acquisition id and takes waiter, if it is not empty, out
-	// of the queue. With void it ends an acquire that may be still under way.
+	// release ends the acquisition id and removes waiter, if it is not empty, from the
+	// queue. With void it also ends an acquire that may still be under way.
 	release(keys []string, id, waiter string, void bool) redoubt.Cmd
 }
 
-// A claimer is a kind of lock whose waiters keep others out while they wait, and
-// say so again and again, so that a dead one does not for long.
+// A claimer is a kind of lock whose waiters keep others out while they wait. They repeat the
+// claim, so that a dead waiter does so only for a short time.
 type claimer interface {
 	kind
 	claim(keys []string, id string) redoubt.Cmd
-	// unclaim takes the claim of id back, and waiter, if it is not empty, out of
+	// unclaim takes the claim of id back, and removes waiter, if it is not empty, from
 	// the queue. It releases nothing.
 	unclaim(keys []string, id, waiter string) redoubt.Cmd
 }
 
-// A target is what can be acquired: one name of one kind.
+// A target can be acquired: one name of one kind.
 type target struct {
 	kind kind
 	name string
@@ -42,13 +42,13 @@ type target struct {
 
 func (t target) key() string { return t.keys[0] }
 
-// slot is where the keys are on a cluster.
+// slot is the slot of the keys on a cluster.
 func (t target) slot() uint16 { return keyslot.Of([]byte(t.key())) }
 
 func (t target) release(id string) redoubt.Cmd { return t.kind.release(t.keys, id, "", false) }
 func (t target) void(id string) redoubt.Cmd    { return t.kind.release(t.keys, id, "", true) }
 
-// leave takes waiter out of the queue, and a claim of id back.
+// leave removes waiter from the queue, and takes a claim of id back.
 func (t target) leave(id, waiter string) redoubt.Cmd {
 	if c, ok := t.kind.(claimer); ok {
 		return c.unclaim(t.keys, id, waiter)
@@ -56,8 +56,8 @@ func (t target) leave(id, waiter string) redoubt.Cmd {
 	return t.kind.release(t.keys, "", waiter, false)
 }
 
-// A family is what locks of every kind are made of: the client, the
-// configuration, the waiting, the renewals.
+// A family is the common part of all types of lock: the client, the options, the waiting and
+// the renewals.
 type family struct {
 	client  *redoubt.Client // nil for a [Quorum]
 	opts    leaseOptions
@@ -101,7 +101,7 @@ func checkTTL(ttl time.Duration) error {
 	return nil
 }
 
-// newRequest is one acquisition with the configured TTL and label.
+// newRequest returns an acquisition with the configured TTL and label.
 func (f *family) newRequest() Request {
 	return Request{ID: wire.NewID(), TTL: f.opts.TTL, Label: f.opts.Label}
 }
@@ -154,7 +154,7 @@ func (f *family) try(ctx context.Context, t target) (*Lease, *Busy, error) {
 	return nil, f.busy(t, a), nil
 }
 
-// errTooLate is what an attempt gives whose lease was over before its reply came.
+// errTooLate is the error of an attempt whose lease ended before its reply came.
 var errTooLate = fmt.Errorf("%w: the lease ran out before the reply came", ErrNotHeld)
 
 func (f *family) busy(t target, a wire.Attempt) *Busy {
@@ -196,7 +196,7 @@ func (f *family) take(ctx context.Context, t target) (r Request, sent time.Time,
 		case err != nil || a.Status == wire.Acquired:
 			return r, sent, a, err
 		}
-		// It was acquired, and over before its reply came: try anew.
+		// The lease ended before its reply came: try again.
 	}
 }
 
@@ -218,12 +218,12 @@ func (f *family) request(ctx context.Context, t target, r Request) (Handle, erro
 	return Handle{Name: t.name, ID: r.ID, Token: a.Token, TTL: a.TTL}, nil
 }
 
-// errOver is what a request gives whose ID held the lock before.
+// errOver is the error of a request whose ID held the lock before.
 var errOver = fmt.Errorf("%w: the ID held the lock before, and was released or ran out", ErrNotHeld)
 
-// undo voids an acquire whose outcome is unknown, in the background. It does so
-// twice: the first may overtake the acquire, on another connection, and of several
-// that do so the lock remembers only the last.
+// undo voids an acquire with an unknown outcome in the background. It does so twice: the
+// first void may overtake the acquire on another connection, and a lock remembers only the
+// last of several such voids.
 func (f *family) undo(ctx context.Context, t target, id string) {
 	f.client.Go(func() {
 		ctx, cancel := context.WithTimeout(redoubt.Patient(context.WithoutCancel(ctx)), cleanUpTimeout)
@@ -239,12 +239,11 @@ func (f *family) undo(ctx context.Context, t target, id string) {
 	})
 }
 
-// undoAgain is how much later than its undoing an acquire may still be on its way.
+// undoAgain is how long after its undoing an acquire may still be under way.
 const undoAgain = 200 * time.Millisecond
 
-// cleanUp sends cmds in the background, for a caller that has left. It does not
-// depend on ctx, which may be what ended; whatever it can't reach within the
-// time ends by itself with the TTL.
+// cleanUp sends cmds in the background, for a caller that has left. It does not depend on
+// ctx, which may have ended. What it can't reach in time ends with its TTL.
 func (f *family) cleanUp(ctx context.Context, cmds ...redoubt.Cmd) {
 	f.client.Go(func() {
 		ctx, cancel := context.WithTimeout(redoubt.Patient(context.WithoutCancel(ctx)), cleanUpTimeout)
@@ -253,8 +252,8 @@ func (f *family) cleanUp(ctx context.Context, cmds ...redoubt.Cmd) {
 	})
 }
 
-// send runs cmds in one round trip for each server. One alone may leave together
-// with those of other callers.
+// send runs cmds in one round trip for each server. A single command may be sent together
+// with the commands of other callers.
 func (f *family) send(ctx context.Context, cmds []redoubt.Cmd) []redoubt.Reply {
 	switch len(cmds) {
 	case 0:
@@ -265,5 +264,5 @@ func (f *family) send(ctx context.Context, cmds []redoubt.Cmd) []redoubt.Reply {
 	return f.client.Pipeline(ctx, cmds)
 }
 
-// cleanUpTimeout bounds what is done on the server after the caller has left.
+// cleanUpTimeout bounds the cleaning up on the server after the caller has left.
 const cleanUpTimeout = 3 * time.Second

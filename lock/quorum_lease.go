@@ -10,7 +10,7 @@ import (
 	wire "github.com/redoubt-go/redoubt/internal/wire/lock"
 )
 
-// extendQuorum is Extend of a lease on several masters: a majority has to confirm.
+// extendQuorum is Extend of a lease on several masters: a majority must confirm.
 func (l *Lease) extendQuorum(ctx context.Context, ttl time.Duration) error {
 	confirmed := 0
 	errs := []error{ErrNoMajority}
@@ -20,7 +20,7 @@ func (l *Lease) extendQuorum(ctx context.Context, ttl time.Duration) error {
 			switch {
 			case err == nil:
 				confirmed++
-			case errors.Is(err, ErrNotHeld): // there, but the lease may last
+			case errors.Is(err, ErrNotHeld): // lost on this master, but the lease may last
 				errs = append(errs, fmt.Errorf("master %d: %v", i, err)) //nolint:errorlint // it must not match
 			default:
 				errs = append(errs, fmt.Errorf("master %d: %w", i, err))
@@ -38,8 +38,8 @@ func (l *Lease) extendQuorum(ctx context.Context, ttl time.Duration) error {
 	return nil
 }
 
-// releaseQuorum is release of a lease on several masters. It returns when a majority
-// has been released; the others are seen to in the background.
+// releaseQuorum is release of a lease on several masters. It returns when a majority has
+// released it; the others follow in the background.
 func (l *Lease) releaseQuorum(ctx context.Context, lost error) error {
 	if ctx.Err() != nil {
 		var cancel context.CancelFunc
@@ -69,13 +69,13 @@ func (l *Lease) releaseQuorum(ctx context.Context, lost error) error {
 		return nil
 	case err != nil:
 		return redoubt.UnknownOutcome(err)
-	case len(l.holds)-answered+held >= l.need: // those that were not reached may have held it
+	case len(l.holds)-answered+held >= l.need: // the unreachable masters may have held it
 		return errors.Join(errs...)
 	}
 	return ErrTaken
 }
 
-// free releases the hold by itself.
+// free releases the hold on its own master.
 func (h *hold) free(ctx context.Context) error {
 	h.lease.mu.Lock()
 	released := h.released

@@ -16,10 +16,10 @@ import (
 // patience is how long a master may take to answer.
 func (f *family) patience() time.Duration { return min(f.opts.TTL/3, cleanUpTimeout) }
 
-// ask makes a call to each master at the same time and tells enough what became of
-// it, until that says that it is. It returns then, or when all have answered, or
-// with ctx's error when that ends. Calls that are under way then go on: their
-// contexts end after limit, not with ctx.
+// ask calls each master at the same time and passes each result to enough, until enough
+// returns true. It returns then, or when all masters have answered, or with the error of
+// ctx when ctx ends. Calls that are still under way go on: their contexts end after limit,
+// and not with ctx.
 func (f *family) ask(ctx context.Context, limit time.Duration, call func(ctx context.Context, i int) error, enough func(i int, err error) bool) error {
 	type answer struct {
 		i   int
@@ -46,7 +46,7 @@ func (f *family) ask(ctx context.Context, limit time.Duration, call func(ctx con
 	return nil
 }
 
-// A vote is what one master said to one attempt.
+// A vote is the answer of one master to one attempt.
 type vote struct {
 	sent     time.Time
 	attempt  wire.Attempt
@@ -57,8 +57,8 @@ type vote struct {
 func (v vote) granted() bool { return v.answered && v.attempt.Status == wire.Acquired }
 func (v vote) held() bool    { return v.answered && v.attempt.Status == wire.Held }
 
-// A ballot is one attempt to get a majority. It goes on until all masters have
-// answered, also when its caller has long left.
+// A ballot is one attempt to get a majority. It goes on until all masters have answered,
+// also after its caller has left.
 type ballot struct {
 	q  *Quorum
 	ts []target
@@ -67,14 +67,14 @@ type ballot struct {
 	mu    sync.Mutex
 	votes []vote
 	lease *Lease // of a ballot that was won
-	lost  bool   // what is granted from now on is given back
+	lost  bool   // grants from now on are given back
 }
 
-// votes are those that were there when an attempt was decided.
+// votes are the answers so far, when an attempt is decided.
 type votes []vote
 
-// attempt tries to acquire a majority once. Without lease and err others have too
-// many masters.
+// attempt tries to acquire a majority once. Without lease and err other holders have too many
+// masters.
 func (q *Quorum) attempt(ctx context.Context, ts []target, w *wakeups) (*Lease, votes, error) {
 	b := &ballot{q: q, ts: ts, r: q.newRequest(), votes: make([]vote, len(ts))}
 	need, all := q.need(), len(ts)
@@ -89,7 +89,7 @@ func (q *Quorum) attempt(ctx context.Context, ts []target, w *wakeups) (*Lease, 
 					granted++
 				}
 			}
-			// Lost, and whether by others or by masters that are away is certain.
+			// Lost, and it is certain whether to other holders or to unreachable masters.
 			lost := granted+all-seen < need && (answered >= need || answered+all-seen < need)
 			return granted >= need || lost
 		})
@@ -122,8 +122,8 @@ func (b *ballot) acquire(ctx context.Context, i int, w *wakeups) error {
 	b.votes[i] = v
 	lost, lease := b.lost, b.lease
 	b.mu.Unlock()
-	// The release of a lease voids what is still under way, but the master remembers
-	// only the last that was voided: so what comes after the end is given back.
+	// The release of a lease voids acquires that are still under way, but the master
+	// remembers only the last one: so a later grant is given back.
 	if lost || lease != nil && lease.Err() != nil {
 		b.giveBack(ctx, i, v)
 	}
@@ -136,8 +136,8 @@ func (b *ballot) vote(i int) vote {
 	return b.votes[i]
 }
 
-// lose gives back what was granted, and returns the votes. It returns when that is
-// done, or ctx ends, and what is not done then goes on in the background.
+// lose gives back the grants, and returns the votes. It returns when that is done or ctx
+// ends; the rest is done in the background.
 func (b *ballot) lose(ctx context.Context) votes {
 	b.mu.Lock()
 	b.lost = true
@@ -149,7 +149,7 @@ func (b *ballot) lose(ctx context.Context) votes {
 	return votes
 }
 
-// giveBack undoes what one master may have granted.
+// giveBack undoes the grant that one master may have given.
 func (b *ballot) giveBack(ctx context.Context, i int, v vote) {
 	m, t := b.q.masters[i], b.ts[i]
 	switch {
@@ -162,9 +162,9 @@ func (b *ballot) giveBack(ctx context.Context, i int, v vote) {
 	}
 }
 
-// confirm makes the lease of a ballot that was won. Its token is the largest of the
-// majority, which the others of a majority are told before the lease counts; so are
-// those masters that have not granted it yet.
+// confirm makes the lease of a ballot that was won. Its token is the largest one of the
+// majority. A majority must store it before the lease counts; masters that have not granted
+// the lease yet get it too.
 func (b *ballot) confirm(ctx context.Context) (*Lease, error) {
 	q, need := b.q, b.q.need()
 	b.mu.Lock()
@@ -204,7 +204,7 @@ func (b *ballot) confirm(ctx context.Context) (*Lease, error) {
 		err = l.form()
 	}
 	if err != nil {
-		// All may have it now.
+		// All masters may have granted it now.
 		b.mu.Lock()
 		for i := range b.votes {
 			b.votes[i].attempt.Status, b.votes[i].answered = wire.Acquired, true
@@ -217,7 +217,7 @@ func (b *ballot) confirm(ctx context.Context) (*Lease, error) {
 
 func deadline(v vote) time.Time { return v.sent.Add(v.attempt.TTL - drift(v.attempt.TTL)) }
 
-// confirm extends the hold if its master has not confirmed the lease's token.
+// confirm extends the hold unless its master has confirmed the lease's token.
 func (h *hold) confirm(ctx context.Context, ttl time.Duration) error {
 	if !h.until().IsZero() {
 		return nil
@@ -225,7 +225,7 @@ func (h *hold) confirm(ctx context.Context, ttl time.Duration) error {
 	return h.prolong(ctx, ttl)
 }
 
-// prolong extends the hold by itself.
+// prolong extends the hold on its own master.
 func (h *hold) prolong(ctx context.Context, ttl time.Duration) error {
 	sent := time.Now()
 	held, granted, err := wire.ReadExtend(h.family.client.Do(ctx, h.kind.extend(h.keys, h.id, ttl)))
@@ -242,15 +242,15 @@ func (h *hold) prolong(ctx context.Context, ttl time.Duration) error {
 	return nil
 }
 
-// undoLate undoes an extension that may have taken a master anew once the lease was
-// over, as its reply is lost.
+// undoLate undoes an extension with a lost reply that may have taken a master again after the
+// end of the lease.
 func (h *hold) undoLate(err error) {
 	if h.lease.need > 0 && errors.Is(err, redoubt.ErrUnknownOutcome) && h.lease.Err() != nil {
 		h.family.undo(context.Background(), h.target, h.id)
 	}
 }
 
-// confirmed is how many masters hold the lease.
+// confirmed is the number of masters that hold the lease.
 func (l *Lease) confirmed() (n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -263,7 +263,7 @@ func (l *Lease) confirmed() (n int) {
 	return n
 }
 
-// form makes l a lease that lasts as long as a majority of its holds.
+// form lets l last as long as a majority of its holds.
 func (l *Lease) form() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -277,7 +277,7 @@ func (l *Lease) form() error {
 	}
 	ttl := l.family.opts.TTL
 	for _, h := range l.holds {
-		at := time.Now().Add(min(ttl/20, time.Second)) // those that have yet to grant it
+		at := time.Now().Add(min(ttl/20, time.Second)) // masters that have not granted it yet
 		if !h.deadline.IsZero() {
 			at = renewAt(h.deadline.Add(-ttl), ttl)
 		}
@@ -286,7 +286,7 @@ func (l *Lease) form() error {
 	return nil
 }
 
-// noMajority says which masters could not be reached.
+// noMajority returns an error that names the unreachable masters.
 func (v votes) noMajority() error {
 	errs := []error{ErrNoMajority}
 	for i, vote := range v {
@@ -300,7 +300,7 @@ func (v votes) noMajority() error {
 	return errors.Join(errs...)
 }
 
-// held returns the votes of the masters that one other has, the one who has most.
+// held returns the votes for the other holder that has most masters.
 func (v votes) held() (most []wire.Attempt) {
 	by := make(map[int64][]wire.Attempt)
 	for _, vote := range v {
@@ -314,9 +314,9 @@ func (v votes) held() (most []wire.Attempt) {
 	return most
 }
 
-// left is how long others keep so many masters that need are not free, if they renew
-// nothing and give nothing back. It is false when they may be about to give back:
-// when nobody has a majority, nor has the same as at the attempt before.
+// left is how long other holders will keep need masters from being free, if they renew
+// nothing and give nothing back. It is false when they may be about to give back: when
+// nobody has a majority, and the holders have changed since the attempt before.
 func (v votes) left(need int, before votes) (time.Duration, bool) {
 	stay := v.held()
 	if len(stay) < need {
@@ -334,7 +334,7 @@ func (v votes) left(need int, before votes) (time.Duration, bool) {
 	return stay[len(stay)-need].TTL, true
 }
 
-// busy says who has most of the masters.
+// busy describes the holder that has most masters.
 func (v votes) busy() *Busy {
 	most := v.held()
 	if len(most) == 0 {

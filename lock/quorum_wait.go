@@ -12,15 +12,15 @@ import (
 	wire "github.com/redoubt-go/redoubt/internal/wire/lock"
 )
 
-// minSplit and maxSplit bound the random time after which those try again of whom
-// nobody got a majority. It doubles with each try.
+// minSplit and maxSplit bound the random back-off before retrying when no contender won a
+// majority. It doubles with each try.
 const (
 	minSplit = 2 * time.Millisecond
 	maxSplit = 256 * time.Millisecond
 )
 
-// wait is for the first caller in this process's line: it queues on all masters and
-// tries again at each wake-up.
+// wait queues the first caller of this process's line on all masters, and tries again at
+// each wake-up.
 func (q *Quorum) wait(ctx context.Context, ts []target) (*Lease, error) {
 	w := q.lines.wakeups(ts[0].key(), func() *wakeups {
 		return &wakeups{q: q, ts: ts, c: make(chan struct{}, 1), places: make([]standing, len(ts))}
@@ -31,7 +31,7 @@ func (q *Quorum) wait(ctx context.Context, ts []target) (*Lease, error) {
 	var before votes
 	for {
 		select {
-		case <-w.c: // it is tried now anyway
+		case <-w.c: // the next attempt covers it
 		default:
 		}
 		lease, votes, err := q.attempt(ctx, ts, w)
@@ -48,8 +48,8 @@ func (q *Quorum) wait(ctx context.Context, ts []target) (*Lease, error) {
 			split = minSplit
 			pause = min(pause+time.Millisecond, maxPoll)
 		} else {
-			// Those who lose wake each other when they give back: only chance
-			// tells them apart.
+			// Losers wake each other when they give back: only a random time tells
+			// them apart.
 			woken = nil
 			pause = split/2 + rand.N(split)
 			split = min(2*split, maxSplit)
@@ -64,15 +64,15 @@ func (q *Quorum) wait(ctx context.Context, ts []target) (*Lease, error) {
 	}
 }
 
-// wakeups are those of one line from all masters, and its places in their queues.
-// nil waits for none.
+// wakeups has the wake-ups of one line from all masters, and its places in their queues. With
+// nil nobody waits.
 type wakeups struct {
 	q  *Quorum
 	ts []target
 	c  chan struct{} // has room for one
 
 	mu     sync.Mutex
-	ended  bool // the last in the line leaves
+	ended  bool // the last caller of the line is leaving
 	gone   bool // and has left
 	places []standing
 }
@@ -80,12 +80,12 @@ type wakeups struct {
 // A standing is a place in the queue of one master.
 type standing struct {
 	w      *redoubt.Waiter
-	queued bool // it may be there
+	queued bool // the line may be in the queue
 	stop   chan struct{}
 }
 
-// listen returns how the line stands in the queue of a master; empty if it can't
-// be woken from there.
+// listen returns the entry of the line for the queue of a master; empty if the master can't
+// wake it.
 func (w *wakeups) listen(ctx context.Context, i int) string {
 	if w == nil {
 		return ""
@@ -124,7 +124,7 @@ func (w *wakeups) listen(ctx context.Context, i int) string {
 	return wire.Entry(waiter)
 }
 
-// queued notes that the line stands in the queue of a master, or may do so.
+// queued notes that the line may be in the queue of a master.
 func (w *wakeups) queued(i int) {
 	if w == nil {
 		return
@@ -137,16 +137,16 @@ func (w *wakeups) queued(i int) {
 	if !late {
 		return
 	}
-	// The answer came after the line had left: its place is for the line that came
-	// after it, or for nobody.
+	// The answer came after the line had left: a later line inherits its place, or it
+	// is given up.
 	if gone && w.q.lines.inheritPlace(w.ts[0].key(), i) {
 		return
 	}
 	w.q.masters[i].cleanUp(context.Background(), w.ts[i].leave("", wire.Entry(p.w)))
 }
 
-// leave leaves the line. The last in it leaves the queues of the masters first:
-// whoever joins the line meanwhile waits for that, or would lose its places.
+// leave removes the caller from the line. The last caller leaves the queues of the masters
+// first. A caller that joins meanwhile waits for that, or it would lose its places.
 func (q *Quorum) leave(ctx context.Context, ts []target, turn chan struct{}) {
 	key := ts[0].key()
 	if q.lines.leaveToOthers(key, turn) {
@@ -186,7 +186,7 @@ func (w *wakeups) end(ctx context.Context) {
 	w.gone = true
 }
 
-// wakeups returns those of the line for key, and makes them if there are none yet.
+// wakeups returns the wakeups of the line for key, and makes them if there are none yet.
 func (l *lines) wakeups(key string, create func() *wakeups) *wakeups {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -197,8 +197,8 @@ func (l *lines) wakeups(key string, create func() *wakeups) *wakeups {
 	return line.wakeups
 }
 
-// inheritPlace gives a place in the queue of a master to the line for key, if
-// there is one.
+// inheritPlace gives a place in the queue of a master to the line for key, if that line
+// exists.
 func (l *lines) inheritPlace(key string, i int) bool {
 	l.mu.Lock()
 	line := l.byKey[key]
@@ -208,13 +208,13 @@ func (l *lines) inheritPlace(key string, i int) bool {
 	}
 	l.mu.Unlock()
 	if w == nil {
-		return line != nil // it asks each master, and learns of the place
+		return line != nil // it asks each master, and finds the place
 	}
 	w.queued(i)
 	return true
 }
 
-// takeWakeups removes those of the line for key, nil if there are none.
+// takeWakeups removes and returns the wakeups of the line for key, nil if there are none.
 func (l *lines) takeWakeups(key string) *wakeups {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -223,7 +223,7 @@ func (l *lines) takeWakeups(key string) *wakeups {
 	return w
 }
 
-// leaveToOthers removes the caller from the line unless nobody else stands in it.
+// leaveToOthers removes the caller from the line, unless it is the only one.
 func (l *lines) leaveToOthers(key string, turn chan struct{}) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -12,21 +12,20 @@ import (
 	wire "github.com/redoubt-go/redoubt/internal/wire/lock"
 )
 
-// A renewer keeps the time for all leases of a client, of every kind: it extends
-// them before they run out, and ends them at their deadlines. It has one timer,
-// and a heap of what is to come.
+// A renewer renews all leases of a client, of every kind, and ends them at their deadlines. It
+// has one timer and a heap of tasks.
 //
-// What is due for one node of a cluster leaves together, in pipelines that are
-// bounded in commands and bytes. Each node has senders of its own, so that a dead
-// or slow one holds up the renewals on no other, and more than one, so that one
-// broken connection doesn't hold up those on a node that lives.
+// Renewals that are due for one node of a cluster are sent together, in pipelines that are
+// bounded in commands and bytes. Each node has senders of its own, so that a dead or slow
+// node delays no renewals on the others. It has several, so that one broken connection
+// delays no renewals on a node that works.
 //
-// A lease is renewed when between a quarter and a third of its TTL has gone, at
-// random: ten thousand that were acquired at once are not all renewed at once.
+// A lease is renewed at a random time between a quarter and a third of its TTL, so that ten
+// thousand leases that were acquired at once are not all renewed at once.
 //
-// Rejected: a goroutine and timers a lease (10,000 locks are 10,000 single
-// commands every 10 s, and they drift under load); one pipeline after the other
-// over all nodes (the last waits for the slowest of all).
+// Rejected: a goroutine and timers for each lease (10,000 locks would send 10,000 single
+// commands every 10 s, and drift under load); one pipeline after the other over all nodes
+// (the last node would wait for the slowest one).
 type renewer struct {
 	client *redoubt.Client
 
@@ -37,11 +36,11 @@ type renewer struct {
 	routes map[route]*queue
 }
 
-// A task is something to do at a time: to renew hold or, when that is nil, to
-// see whether lease is over.
+// A task is due at a time: it renews hold or, when that is nil, checks whether lease has
+// ended.
 type task struct {
 	at    time.Time
-	index int // in the agenda, counted from 1; 0: it is not there
+	index int // in the agenda, counted from 1; 0: not in it
 	lease *Lease
 	hold  *hold
 }
@@ -50,7 +49,7 @@ type task struct {
 type renewal struct {
 	task
 
-	over bool  // it is not to be renewed any more
+	over bool  // no more renewals
 	err  error // of the last attempt, nil after a success; guarded by Lease.mu
 }
 
@@ -62,21 +61,21 @@ func (r *renewal) why() string {
 	return ": the last renewal failed: " + r.err.Error()
 }
 
-// A route is what can leave together: to one node, with one time-out.
+// A route is a node and a timeout: its renewals can be sent together.
 type route struct {
 	node string
 	ttl  time.Duration
 }
 
-// A queue is what is due on one route.
+// A queue is the renewals that are due on one route.
 type queue struct {
 	holds   []*hold
 	senders int
 }
 
 const (
-	// maxRenewals and maxRenewalBytes bound a pipeline of renewals: the server
-	// runs it as a piece.
+	// maxRenewals and maxRenewalBytes bound a pipeline of renewals, which the server
+	// runs at one go.
 	maxRenewals     = 128
 	maxRenewalBytes = 64 << 10
 	// maxSenders is how many pipelines may be under way on one route.
@@ -92,12 +91,12 @@ func renewerOf(client *redoubt.Client) *renewer {
 	}).(*renewer)
 }
 
-// renewAt is when a lease is renewed that was confirmed at sent.
+// renewAt is when to renew a lease that was confirmed at sent.
 func renewAt(sent time.Time, ttl time.Duration) time.Time {
 	return sent.Add(ttl/3 - rand.N(ttl/12+1))
 }
 
-// gather is how far ahead of its time a renewal may go along with others.
+// gather is how early a renewal may be sent together with others.
 func gather(ttl time.Duration) time.Duration { return min(ttl/100, 100*time.Millisecond) }
 
 // add renews h at the given time.
@@ -110,8 +109,8 @@ func (r *renewer) add(h *hold, at time.Time) {
 	}
 }
 
-// remove forgets a hold. The timer stays set: it may fire for nothing, which
-// costs less than setting it anew for every lock and unlock.
+// remove ends the renewals of a hold. The timer stays set: firing in vain costs less than
+// setting it again for every lock and unlock.
 func (r *renewer) remove(h *hold) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -119,7 +118,7 @@ func (r *renewer) remove(h *hold) {
 	r.take(&h.renewal.task)
 }
 
-// watch looks at l at the given time, or earlier if it was to do so.
+// watch checks l at the given time, or earlier if it was to do so already.
 func (r *renewer) watch(l *Lease, at time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -153,7 +152,7 @@ func (r *renewer) take(e *task) {
 	}
 }
 
-// arm sets the timer if it would fire later than something is due. r.mu is held.
+// arm sets the timer if a task is due before it fires. r.mu is held.
 func (r *renewer) arm() {
 	if len(r.agenda) == 0 {
 		return
@@ -170,7 +169,7 @@ func (r *renewer) arm() {
 	r.timer.Reset(time.Until(at))
 }
 
-// fire does what is due.
+// fire runs the due tasks.
 func (r *renewer) fire() {
 	var renew []*hold
 	var over []*Lease
@@ -224,7 +223,7 @@ func (r *renewer) renew(holds []*hold) {
 	}
 }
 
-// drain sends what is due on one route until there is no more.
+// drain sends the due renewals of one route until there are no more.
 func (r *renewer) drain(to route, q *queue) {
 	for {
 		r.mu.Lock()
@@ -241,8 +240,8 @@ func (r *renewer) drain(to route, q *queue) {
 	}
 }
 
-// batch takes what goes into one pipeline, and drops what is over. The renewer's
-// mutex is held.
+// batch takes the renewals for one pipeline, and drops ended ones. The renewer's mutex is
+// held.
 func (q *queue) batch() (batch []*hold) {
 	bytes, i := 0, 0
 	for ; i < len(q.holds) && len(batch) < maxRenewals && bytes < maxRenewalBytes; i++ {
@@ -259,12 +258,12 @@ func (q *queue) batch() (batch []*hold) {
 	return batch
 }
 
-// send renews leases in one pipeline and enters them anew.
+// send renews leases in one pipeline and schedules their next renewals.
 func (r *renewer) send(holds []*hold, ttl time.Duration) {
 	now := time.Now()
 	cmds := make([]redoubt.Cmd, 0, len(holds))
 	holds = slices.DeleteFunc(holds, func(h *hold) bool {
-		// A lease that was extended by hand meanwhile need not be renewed yet.
+		// The caller has extended this lease meanwhile: it is not due yet.
 		if until := h.until(); until.Sub(now) > ttl*4/5 {
 			r.add(h, renewAt(until.Add(-ttl), ttl))
 			return true
@@ -275,7 +274,7 @@ func (r *renewer) send(holds []*hold, ttl time.Duration) {
 	if len(holds) == 0 {
 		return
 	}
-	// A third of the TTL leaves time for more tries, on other connections.
+	// A third of the TTL leaves time for more attempts, on other connections.
 	ctx, cancel := context.WithTimeout(redoubt.Patient(context.Background()), ttl/3)
 	defer cancel()
 	for i, reply := range r.client.Pipeline(ctx, cmds) {
@@ -294,7 +293,7 @@ func (r *renewer) send(holds []*hold, ttl time.Duration) {
 			}
 		case h.until().After(time.Now()):
 			r.add(h, time.Now().Add(ttl/20+rand.N(ttl/20)))
-		default: // one of a quorum's masters, which has been away for long
+		default: // a master of a quorum, away for a long time
 			r.add(h, renewAt(time.Now(), ttl))
 		}
 	}

@@ -35,14 +35,13 @@ func (opts Options) replication() (replication, error) {
 	return r, errors.Join(errs...)
 }
 
-// replicated waits until as many replicas as the options say have what the primary
-// has, the acquisition id included, and gives the lock back if they don't come to
-// it.
+// replicated waits until the number of replicas in the options have the data of the primary,
+// the acquisition id included, and gives the lock back if they don't have it in time.
 //
-// WAIT answers for what its own connection has seen of the primary. So a read goes
-// before it, in one pipeline and so on one connection: when the acquire itself went
-// before it, and missed its script, WAIT would have answered before the acquire was
-// sent again. Neither is WAIT ever sent again by itself.
+// WAIT covers the writes that its own connection has seen. So a read precedes it in one
+// pipeline, which is on one connection. Rejected: the acquire before the WAIT; if it missed
+// its script, WAIT would answer before the acquire was sent again. WAIT by itself is never
+// sent again.
 func (f *family) replicated(ctx context.Context, t target, id string) error {
 	if f.replication.replicas == 0 {
 		return nil

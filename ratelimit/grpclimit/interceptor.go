@@ -18,8 +18,8 @@ import (
 	"github.com/redoubt-go/redoubt/ratelimit/policy"
 )
 
-// A Policy is one limit that calls are held to: its Name, its Limiter or
-// Concurrency, and whose limit it is, Key.
+// A Policy is one limit on calls, with its Name, its Limiter or Concurrency, and the Key
+// that tells calls apart.
 type Policy = policy.Policy[*Call]
 
 // A FailureMode is what happens to calls while a limiter can't answer.
@@ -34,23 +34,23 @@ const (
 
 // Options configure an [Interceptor]. Policies must be set.
 type Options struct {
-	// Policies are asked in their order, at least one.
+	// Policies are checked in their order. At least one is needed.
 	Policies []Policy
 
-	// Skip reports that no policy holds for a call, like one for a health
-	// check. Defaults to none.
+	// Skip exempts a call from all policies, a health check for instance. Defaults to
+	// none.
 	Skip func(*Call) bool
 
-	// OnFailure says what becomes of a call when a limiter gives an error.
+	// OnFailure is what happens to a call when a limiter returns an error.
 	// Defaults to FailOpen.
 	OnFailure FailureMode
 
-	// OnError is told of each such error, with the name of the policy. It may
-	// be called by many goroutines at once. Defaults to nothing.
+	// OnError is called with each such error and the name of the policy, by many
+	// goroutines at once. Defaults to nothing.
 	OnError func(c *Call, policy string, err error)
 
-	// Timeout is how long a limiter has to answer before that counts as an
-	// error. Defaults to 1 s.
+	// Timeout is how long a policy waits for its limiter. After it the call is treated
+	// as after an error. Defaults to 1 s.
 	Timeout time.Duration
 }
 
@@ -74,9 +74,9 @@ func New(opts Options) (*Interceptor, error) {
 	return &Interceptor{set}, nil
 }
 
-// Unary is a [grpc.UnaryServerInterceptor]. It costs at most one round trip for
-// each policy. The ctx of a call ends early when its place of a concurrency limit
-// is lost.
+// Unary is a [grpc.UnaryServerInterceptor]. It costs at most one round trip for each
+// policy. The ctx of a call ends early when the call loses its place of a concurrency
+// limit.
 func (i *Interceptor) Unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
 	a := i.set.Admit(ctx, &Call{Context: ctx, Method: info.FullMethod})
 	defer a.End() // also when handler panics
@@ -89,8 +89,8 @@ func (i *Interceptor) Unary(ctx context.Context, req any, info *grpc.UnaryServer
 	return handler(a.Context, req)
 }
 
-// Stream is a [grpc.StreamServerInterceptor]: as [Interceptor.Unary], once for a
-// stream.
+// Stream is a [grpc.StreamServerInterceptor]. It does what [Interceptor.Unary] does, once
+// for each stream.
 func (i *Interceptor) Stream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
 	ctx := stream.Context()
 	a := i.set.Admit(ctx, &Call{Context: ctx, Method: info.FullMethod})
@@ -111,7 +111,7 @@ type within struct {
 
 func (s *within) Context() context.Context { return s.ctx }
 
-// header has the fields about the limits. The draft keeps them out of trailers.
+// header returns the RateLimit fields. The draft forbids them in trailers.
 func header(a *policy.Admission) metadata.MD {
 	policies, limits := a.Fields()
 	if policies == "" {
@@ -120,7 +120,7 @@ func header(a *policy.Admission) metadata.MD {
 	return metadata.Pairs(strings.ToLower(policy.PolicyField), policies, strings.ToLower(policy.LimitField), limits)
 }
 
-// trailer has what a client with a retry policy goes by: -1 is never.
+// trailer returns the pushback for clients with a retry policy; -1 is never.
 func trailer(a *policy.Admission) metadata.MD {
 	if a.Verdict == policy.Allowed {
 		return nil

@@ -12,16 +12,16 @@ import (
 	"github.com/redoubt-go/redoubt/ratelimit/policy"
 )
 
-// A Call is what a Key is made of.
+// A Call is a call as a Key sees it.
 type Call struct {
-	// Context is that of the call, with its peer and its metadata.
+	// Context is the context of the call, with its peer and its metadata.
 	Context context.Context //nolint:containedctx // a key has one argument, and this is what a call is known by
 	// Method is the full name, "/package.Service/Method".
 	Method string
 }
 
-// PeerIP is a Key by the address of the peer, of IPv6 by its network of 64 bits.
-// Peers that have no address, as on a unix socket, share one limit.
+// PeerIP is a Key by the address of the peer; an IPv6 address counts as its network of 64
+// bits. Peers without an address, as on a unix socket, share one limit.
 func PeerIP(c *Call) string {
 	ap, err := netip.ParseAddrPort(peerAddr(c))
 	if err != nil {
@@ -31,7 +31,7 @@ func PeerIP(c *Call) string {
 }
 
 // ClientIP returns a Key by the address of the client behind proxies, as
-// [httplimit.ClientIP] does; the field is one of the metadata.
+// [httplimit.ClientIP] does. IPOptions.Field names an entry of the metadata.
 func ClientIP(opts httplimit.IPOptions) (func(*Call) string, error) {
 	key, err := httplimit.ClientIP(opts)
 	if err != nil {
@@ -55,9 +55,8 @@ func peerAddr(c *Call) string {
 	return p.Addr.String()
 }
 
-// Metadata returns a Key by the first value that the call's metadata have under
-// name. The server is told a hash, so that its keys don't show API keys. Calls
-// without it share one limit.
+// Metadata returns a Key by the first value of name in the call's metadata. The server gets
+// a hash, so that its keys don't show API keys. Calls without the value share one limit.
 func Metadata(name string) func(*Call) string {
 	return func(c *Call) string {
 		if values := metadata.ValueFromIncomingContext(c.Context, name); len(values) > 0 && values[0] != "" {
@@ -67,5 +66,5 @@ func Metadata(name string) func(*Call) string {
 	}
 }
 
-// Method is a Key by the method that is called.
+// Method is a Key by the called method.
 func Method(c *Call) string { return c.Method }

@@ -11,9 +11,9 @@ import (
 	"github.com/redoubt-go/redoubt/ratelimit/policy"
 )
 
-// Header returns a Key by the field called name, as it is in the first line of
-// it. The server is told a hash, so that its keys don't show API keys. Requests
-// without the field share one limit.
+// Header returns a Key by the first value of the header field called name. The server gets
+// a hash, so that its keys don't show API keys. Requests without the field share one
+// limit.
 func Header(name string) func(*http.Request) string {
 	return func(r *http.Request) string {
 		if v := r.Header.Get(name); v != "" {
@@ -25,25 +25,23 @@ func Header(name string) func(*http.Request) string {
 
 // IPOptions configure [ClientIP].
 type IPOptions struct {
-	// Trusted are the networks of the proxies in front of the server, every one
-	// on the way. Defaults to none: then the peer is the client.
+	// Trusted are the networks of all proxies in front of the server. Defaults to none:
+	// the peer is the client.
 	Trusted []netip.Prefix
 
-	// Field is the one that all trusted proxies add their peer to: Forwarded
-	// (RFC 7239), or one with addresses between commas, like X-Forwarded-For. No
-	// other field is looked at, since a proxy passes on what it doesn't know.
-	// Defaults to X-Forwarded-For.
+	// Field is the header field to which all trusted proxies add their peer: Forwarded
+	// (RFC 7239), or a list of addresses like X-Forwarded-For. Other fields are ignored,
+	// because a proxy passes on fields that it doesn't know. Defaults to X-Forwarded-For.
 	Field string
 
-	// IPv6Bits is how much of an IPv6 address counts, 1 to 128. Defaults to
-	// 64, the network that one subscriber is given.
+	// IPv6Bits is how many bits of an IPv6 address count, 1 to 128. Defaults to 64, the
+	// network of one subscriber.
 	IPv6Bits int
 }
 
-// ClientIP returns a Key by the address of the client. A proxy that reports
-// something other than an address counts as the client itself. Peers that have no
-// address, as on a unix socket, share one limit. The error joins all that is wrong
-// with the options.
+// ClientIP returns a Key by the address of the client. A proxy that reports something
+// other than an address counts as the client itself. Peers without an address, as on a
+// unix socket, share one limit. The error joins all that is wrong with the options.
 func ClientIP(opts IPOptions) (func(*http.Request) string, error) {
 	var errs []error
 	trusted := make([]netip.Prefix, 0, len(opts.Trusted))
@@ -77,8 +75,8 @@ func ClientIP(opts IPOptions) (func(*http.Request) string, error) {
 	}, nil
 }
 
-// clientAddr goes from the peer to the left through what the proxies report, as
-// far as it was a trusted one that said it.
+// clientAddr follows the reported addresses from the peer to the left, as long as a trusted
+// proxy reported them.
 func clientAddr(r *http.Request, trusted []netip.Prefix, field string) netip.Addr {
 	client, ok := parseAddr(r.RemoteAddr)
 	if !ok || !within(trusted, client) {
@@ -102,8 +100,8 @@ func clientAddr(r *http.Request, trusted []netip.Prefix, field string) netip.Add
 	return client
 }
 
-// cutLast cuts the last element off a list. It reads from the right, so that a
-// quote that a client opens can't reach into what a proxy has added.
+// cutLast cuts the last element off a list. It reads from the right, so that a quote that a
+// client opens can't reach into the part that a proxy has added.
 func cutLast(list string) (rest, last string, more bool) {
 	quoted := false
 	for i := len(list) - 1; i >= 0; i-- {
@@ -117,7 +115,7 @@ func cutLast(list string) (rest, last string, more bool) {
 	return "", list, false
 }
 
-// escaped reports whether what follows before is escaped by it.
+// escaped reports whether the character after before is escaped.
 func escaped(before string) bool {
 	return (len(before)-len(strings.TrimRight(before, `\`)))%2 == 1
 }
@@ -131,8 +129,7 @@ func within(networks []netip.Prefix, addr netip.Addr) bool {
 	return false
 }
 
-// parseAddr reads an address in any of the forms in use: with a port, in
-// brackets, bare.
+// parseAddr reads an address in any form in use: with a port, in brackets, or bare.
 func parseAddr(s string) (netip.Addr, bool) {
 	if ap, err := netip.ParseAddrPort(s); err == nil {
 		return ap.Addr().Unmap().WithZone(""), true

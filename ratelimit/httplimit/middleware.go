@@ -10,8 +10,8 @@ import (
 	"github.com/redoubt-go/redoubt/ratelimit/policy"
 )
 
-// A Policy is one limit that requests are held to: its Name, its Limiter or
-// Concurrency, and whose limit it is, Key.
+// A Policy is one limit on requests, with its Name, its Limiter or Concurrency, and the Key
+// that tells requests apart.
 type Policy = policy.Policy[*http.Request]
 
 // A FailureMode is what happens to requests while a limiter can't answer.
@@ -26,27 +26,27 @@ const (
 
 // Options configure a [Middleware]. Policies must be set.
 type Options struct {
-	// Policies are asked in their order, at least one.
+	// Policies are checked in their order. At least one is needed.
 	Policies []Policy
 
-	// Skip reports that no policy holds for a request, like one for a health
-	// check. Defaults to none.
+	// Skip exempts a request from all policies, a health check for instance. Defaults to
+	// none.
 	Skip func(*http.Request) bool
 
-	// OnFailure says what becomes of a request when a limiter gives an error.
+	// OnFailure is what happens to a request when a limiter returns an error.
 	// Defaults to FailOpen.
 	OnFailure FailureMode
 
-	// OnError is told of each such error, with the name of the policy. It may
-	// be called by many goroutines at once. Defaults to nothing.
+	// OnError is called with each such error and the name of the policy, by many
+	// goroutines at once. Defaults to nothing.
 	OnError func(r *http.Request, policy string, err error)
 
-	// Timeout is how long a limiter has to answer before that counts as an
-	// error. Defaults to 1 s.
+	// Timeout is how long a policy waits for its limiter. After it the request is treated
+	// as after an error. Defaults to 1 s.
 	Timeout time.Duration
 
-	// Refused answers requests that are over a limit; the fields about it are
-	// set, the status is not. Defaults to 429 with problem details.
+	// Refused answers refused requests. The RateLimit fields are set, the status is not.
+	// Defaults to 429 with problem details.
 	Refused http.Handler
 }
 
@@ -73,9 +73,9 @@ func New(opts Options) (*Middleware, error) {
 	return &Middleware{set: set, refused: opts.Refused}, nil
 }
 
-// Wrap returns a handler that passes to next the requests that keep to the
-// policies. It costs at most one round trip for each policy. The ctx of a request
-// ends early when its place of a concurrency limit is lost.
+// Wrap returns a handler that passes allowed requests to next. It costs at most one round
+// trip for each policy. The ctx of a request ends early when it loses its place of a
+// concurrency limit.
 func (m *Middleware) Wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		a := m.set.Admit(r.Context(), r)
@@ -113,7 +113,7 @@ func (m *Middleware) Wrap(next http.Handler) http.Handler {
 	})
 }
 
-// A problem is the body of RFC 9457, with the draft's member.
+// A problem is a body of RFC 9457, with the member of the draft.
 type problem struct {
 	Type     string   `json:"type"`
 	Title    string   `json:"title"`
@@ -124,7 +124,7 @@ type problem struct {
 
 func (p problem) write(w http.ResponseWriter) {
 	w.Header().Set("Content-Type", "application/problem+json")
-	w.Header().Set("Cache-Control", "no-store") // it is about this moment
+	w.Header().Set("Cache-Control", "no-store") // it is valid only now
 	w.WriteHeader(p.Status)
-	_ = json.NewEncoder(w).Encode(p) // who has hung up reads nothing
+	_ = json.NewEncoder(w).Encode(p) // the client may have hung up
 }

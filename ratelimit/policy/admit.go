@@ -11,52 +11,51 @@ import (
 type Verdict uint8
 
 const (
-	// Allowed is for a request that may be served.
+	// Allowed means that the request may be served.
 	Allowed Verdict = iota
-	// Refused is for one that is over a limit.
+	// Refused means that the request is over a limit.
 	Refused
-	// Failed is for one that must not be served because a limiter could not be
-	// asked, or because it has ended already.
+	// Failed means that the request must not be served because a limiter failed, or
+	// because the request has ended already.
 	Failed
 )
 
-// An Answer is what one policy said.
+// An Answer is the decision of one policy.
 type Answer struct {
-	// Policy is its name.
+	// Policy is the name of the policy.
 	Policy string
-	// Concurrent tells that the policy counts calls that are under way. They
-	// have no window.
+	// Concurrent tells that the policy limits concurrent requests, which have no
+	// window.
 	Concurrent bool
 	ratelimit.Decision
 }
 
-// An Admission is the answer to one request.
+// An Admission is the decision on one request.
 type Admission struct {
 	Verdict Verdict
 
-	// Policy is the name of the one that refused or failed.
+	// Policy is the name of the policy that refused the request, or failed.
 	Policy string
 
-	// RetryAfter is after what time a refused request may come again: at least
-	// 1 s where nobody knows, as of calls that are under way, and
-	// [ratelimit.Never] if it never may.
+	// RetryAfter is how long a refused client should wait: 1 s where the time is unknown,
+	// as with a concurrency limit, and [ratelimit.Never] if the request can never pass.
 	RetryAfter time.Duration
 
-	// Answers are of the policies that were asked and answered by their limit,
-	// in their order: of a refused request that of the last alone, since what the others
-	// gave is given back.
+	// Answers are the decisions of the checked policies, in their order, without the ones
+	// that a limiter made without its server. A refused request has only the last one,
+	// because it gives back what the others gave.
 	Answers []Answer
 
-	// Context is the one to serve the request with: it ends when a place of a
-	// concurrency limit is lost.
+	// Context is the context to serve the request with. It ends when the request loses
+	// its place of a concurrency limit.
 	Context context.Context //nolint:containedctx // it is a result
 
-	undo []func(context.Context) // what a refusal gives back
-	ends []func()                // of the places that are held
+	undo []func(context.Context) // gives back what was taken, after a refusal
+	ends []func()                // ends the places that the request holds
 }
 
-// End gives up the places of concurrency limits. It must be called when the
-// request has ended, whatever the verdict, and may be called again.
+// End gives back the places of concurrency limits. The caller must call it when the
+// request has ended, whatever the verdict; it may be called more than once.
 func (a *Admission) End() {
 	for _, end := range a.ends {
 		end()
@@ -64,11 +63,11 @@ func (a *Admission) End() {
 	a.ends = nil
 }
 
-// unknownRetry is when to come again if nobody knows when there is room.
+// unknownRetry is the RetryAfter when the time is unknown.
 const unknownRetry = time.Second
 
-// Admit asks the policies for r, one after the other: at most one round trip
-// each, and one for each that gives back.
+// Admit checks the policies for r, one after the other. It costs at most one round trip
+// for each policy, and after a refusal one for each policy that gets something back.
 func (s *Set[R]) Admit(ctx context.Context, r R) *Admission {
 	a := &Admission{Context: ctx}
 	if s.opts.Skip != nil && s.opts.Skip(r) {
@@ -81,15 +80,14 @@ func (s *Set[R]) Admit(ctx context.Context, r R) *Admission {
 		d, err := s.ask(a, p, r)
 		switch {
 		case err != nil:
-			// An ended request is no reason to think ill of the limiter, and
-			// serving it would be a way around the limit.
+			// The limiter is not to blame when the request has ended, and serving
+			// the request would be a way around the limit.
 			if ended := ctx.Err() != nil; ended || s.fails(r, p.Name, err) {
 				a.stop(Failed, p.Name, unknownRetry)
 				return a
 			}
 		case d.Degraded != nil && d.Violated < 0:
-			// It is the choice of Options.OnFailure, and tells nothing of the
-			// limit.
+			// Options.OnFailure decided: the answer says nothing about the limit.
 			if !d.Allowed {
 				a.stop(Failed, p.Name, max(d.RetryAfter, unknownRetry))
 				return a
@@ -99,7 +97,7 @@ func (s *Set[R]) Admit(ctx context.Context, r R) *Admission {
 		default:
 			after := d.RetryAfter
 			if p.Concurrency != nil {
-				after = unknownRetry // RetryAfter is when a dead process's place is free
+				after = unknownRetry // RetryAfter is when the place of a dead process comes back
 			}
 			a.stop(Refused, p.Name, after)
 			a.Answers = []Answer{{p.Name, p.Concurrency != nil, d}}
@@ -117,7 +115,7 @@ func (s *Set[R]) fails(r R, policy string, err error) bool {
 	return s.opts.OnFailure == FailClosed
 }
 
-// ask asks one policy, and notes in a how to give back what it gave.
+// ask checks one policy, and notes in a how to give back what it gave.
 func (s *Set[R]) ask(a *Admission, p Policy[R], r R) (ratelimit.Decision, error) {
 	name := p.name(r)
 	ctx, cancel := context.WithTimeout(a.Context, s.opts.Timeout)
@@ -135,7 +133,7 @@ func (s *Set[R]) ask(a *Admission, p Policy[R], r R) (ratelimit.Decision, error)
 		a.undo = append(a.undo, func(ctx context.Context) {
 			ctx, cancel := context.WithTimeout(ctx, s.opts.Timeout)
 			defer cancel()
-			_, _ = back.Refund(ctx, name, 1, "") // the limit is stricter for a while otherwise
+			_, _ = back.Refund(ctx, name, 1, "") // if it fails, the limit is stricter for a while
 		})
 	}
 	return d, err

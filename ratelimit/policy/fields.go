@@ -8,20 +8,21 @@ import (
 	"github.com/redoubt-go/redoubt/ratelimit"
 )
 
-// The names of the fields of draft-ietf-httpapi-ratelimit-headers-11.
+// PolicyField and LimitField are the header fields of
+// draft-ietf-httpapi-ratelimit-headers-11.
 const (
 	PolicyField = "RateLimit-Policy"
 	LimitField  = "RateLimit"
 )
 
-// Fields returns the values of the fields RateLimit-Policy and RateLimit, which
-// are empty when no policy answered.
+// Fields returns the values of the header fields RateLimit-Policy and RateLimit. They are
+// empty when no policy answered.
 //
-// A policy's quota q is the burst, and its window w the time in which a burst
-// comes back: that of 100 a second with a burst of 200 is q=200;w=2. Of several
-// limits of one Limiter it is the one that the request came closest to. The
-// effective window t is the time after which a refused request may come again,
-// and all is back for one that is allowed. Times are rounded up to seconds.
+// A policy's quota q is its burst, and its window w is the time in which a burst comes
+// back: 100 a second with a burst of 200 is q=200;w=2. With several limits in one Limiter
+// it is the limit that the request came closest to. The effective window t is how long a
+// refused client should wait and, for an allowed request, the time until all tokens are
+// back. Times are rounded up to seconds.
 func (a *Admission) Fields() (policies, limits string) {
 	var p, l strings.Builder
 	for i, d := range a.Answers {
@@ -48,8 +49,7 @@ func (a *Admission) Fields() (policies, limits string) {
 	return p.String(), l.String()
 }
 
-// window is the time in which a burst comes back, in whole intervals as the
-// limiter counts them.
+// window is the time in which a burst comes back, in whole intervals of the limiter.
 func window(l ratelimit.Limit) time.Duration {
 	return l.Period / time.Duration(max(1, l.Rate)) * time.Duration(l.Burst)
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/redoubt-go/redoubt/ratelimit"
 )
 
-// A Limiter is what a policy asks: a [ratelimit.Limiter], a [ratelimit.Leased], a [ratelimit.Window],
-// a [ratelimit.Quota].
+// A Limiter decides for a policy: a [ratelimit.Limiter], [ratelimit.Leased],
+// [ratelimit.Window] or [ratelimit.Quota].
 type Limiter interface {
 	Allow(ctx context.Context, name string) (ratelimit.Decision, error)
 }
@@ -20,29 +20,26 @@ type refunder interface {
 	Refund(ctx context.Context, name string, n int, id string) (ratelimit.Decision, error)
 }
 
-// A Policy is one limit that requests of type R are held to.
+// A Policy is one limit on requests of type R.
 type Policy[R any] struct {
-	// Name is what callers are told, and the beginning of the names that the
-	// limiter is asked for: "api" of "api:192.0.2.7". It is 1 to 64 printable
-	// characters of ASCII without a colon, does not begin with '}', and is
-	// another for each policy.
+	// Name is shown to clients, and begins the names that the limiter gets: "api" in
+	// "api:192.0.2.7". It has 1 to 64 printable ASCII characters without a colon, doesn't
+	// begin with '}', and is unique among the policies.
 	Name string
 
-	// Limiter is asked for one token a request. Either it or Concurrency is
-	// set.
+	// Limiter gives one token for each request. Either it or Concurrency must be set.
 	Limiter Limiter
 
-	// Concurrency is asked for a place, which the request has until it ends.
-	// Put it behind policies that refuse more cheaply.
+	// Concurrency gives a place, which the request holds until it ends. Put it behind
+	// policies that refuse more cheaply.
 	Concurrency *ratelimit.Concurrency
 
-	// Key says whose limit it is. All requests with the same key share it,
-	// those with the key "" too. Keys of any length and content will do: what
-	// doesn't fit into a name is hashed. Defaults to one limit for all.
+	// Key tells requests apart: all requests with the same key share a limit, also
+	// requests with the key "". A key may have any length and content; one that doesn't
+	// fit into a name is hashed. Defaults to one limit for all requests.
 	Key func(R) string
 
-	// Skip reports that the policy does not hold for a request. Defaults to
-	// none.
+	// Skip exempts a request from the policy. Defaults to none.
 	Skip func(R) bool
 }
 
@@ -58,22 +55,22 @@ const (
 
 // Options configure a [Set]. Policies must be set.
 type Options[R any] struct {
-	// Policies are asked in their order, at least one.
+	// Policies are checked in their order. At least one is needed.
 	Policies []Policy[R]
 
-	// Skip reports that no policy holds for a request. Defaults to none.
+	// Skip exempts a request from all policies. Defaults to none.
 	Skip func(R) bool
 
-	// OnFailure says what becomes of a request when a limiter gives an error.
+	// OnFailure is what happens to a request when a limiter returns an error.
 	// Defaults to FailOpen.
 	OnFailure FailureMode
 
-	// OnError is told of each such error, with the name of the policy. It may
-	// be called by many goroutines at once. Defaults to nothing.
+	// OnError is called with each such error and the name of the policy, by many
+	// goroutines at once. Defaults to nothing.
 	OnError func(r R, policy string, err error)
 
-	// Timeout is how long a limiter has to answer before that counts as an
-	// error. Defaults to 1 s.
+	// Timeout is how long a policy waits for its limiter. After it the request is treated
+	// as after an error. Defaults to 1 s.
 	Timeout time.Duration
 }
 
