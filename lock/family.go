@@ -243,7 +243,7 @@ func (f *family) undo(ctx context.Context, t target, id string) {
 const undoAgain = 200 * time.Millisecond
 
 // cleanUp sends cmds in the background, for a caller that has left. It does not depend on
-// ctx, which may have ended. What it can't reach in time ends with its TTL.
+// ctx, which may have ended. Leases that it can't reach in time end with their TTL.
 func (f *family) cleanUp(ctx context.Context, cmds ...redoubt.Cmd) {
 	f.client.Go(func() {
 		ctx, cancel := context.WithTimeout(redoubt.Patient(context.WithoutCancel(ctx)), cleanUpTimeout)

@@ -23,7 +23,7 @@ type QuorumOptions struct {
 }
 
 // A Quorum holds named locks on several independent masters, servers that know
-// nothing of each other. Whoever holds a lock on a majority of the masters holds it, so
+// nothing of each other. The holder of a lock holds it on a majority of the masters, so
 // the lock survives the loss of the others: three masters survive the death of one, five
 // the death of two. It is the algorithm Redlock, with tokens that rise. Make one Quorum,
 // with the masters in the same order in every process, and use it for every name.

@@ -22,12 +22,12 @@ var fenceCommands = []*Command{{
 	Flags: []string{"write", "denyoom", "noscript"},
 	Args: []Arg{
 		{Name: "name", Type: "key", Summary: fmt.Sprintf("the resource that is guarded: 1 to %d bytes, not beginning with `}`", redoubt.MaxName)},
-		{Name: "token", Type: "integer", Summary: fmt.Sprintf("the fencing token from LOCK.ACQUIRE: 1 to %d. It is let through if the resource has seen none that is larger, and is remembered", int64(fence.MaxToken))},
-		{Name: "command", Type: "string", Use: Optional, Summary: "what to run, a command of the server behind that has one key, its first argument. Without it the token is only remembered, so that holders before this one are shut out"},
-		{Name: "key", Type: "key", Use: Optional, Summary: "the command's key. On a cluster it must be in the slot of name: be it, or have it in braces"},
+		{Name: "token", Type: "integer", Summary: fmt.Sprintf("the fencing token from LOCK.ACQUIRE: 1 to %d. It is accepted unless the resource has seen a larger one, and is remembered", int64(fence.MaxToken))},
+		{Name: "command", Type: "string", Use: Optional, Summary: "the command to run, of the server behind, with one key as its first argument. Without it the token is only remembered, which shuts out earlier holders"},
+		{Name: "key", Type: "key", Use: Optional, Summary: "the command's key. On a cluster it must be in the slot of name: the name itself, or a key with the name in braces"},
 		{Name: "arg", Type: "string", Use: Optional, Summary: fmt.Sprintf("the command's other arguments, at most %d", fence.MaxWords-2)},
 	},
-	Reply: "That of the command, as a script sees it: what is a simple string is a bulk string, and maps are flat arrays. OK without a command.",
+	Reply: "The reply of the command, as a script sees it: simple strings are bulk strings, and maps are flat arrays. OK without a command.",
 	Errors: []string{
 		"`STALE redoubt: the token is …, and … has been seen`: another has had the lock since, and nothing was run",
 		docSyntax,

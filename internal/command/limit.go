@@ -20,8 +20,8 @@ const maxLimitMS = math.MaxInt64 / int64(time.Millisecond)
 
 var (
 	limitKey    = Arg{Name: "key", Type: "key", Summary: fmt.Sprintf("the limit: 1 to %d bytes, not beginning with `}`", redoubt.MaxName)}
-	limitTokens = Arg{Name: "n", Type: "integer", Summary: "tokens to take, all or none; 0 only looks"}
-	limitLists  = Arg{Name: "limits", Type: "block", Use: Multiple, Summary: fmt.Sprintf("at most %d; what was taken is kept by the place of a limit, so that it may be changed while it is in use", ratelimit.MaxLimits), Args: []Arg{
+	limitTokens = Arg{Name: "n", Type: "integer", Summary: "tokens to take, all or none; 0 takes nothing"}
+	limitLists  = Arg{Name: "limits", Type: "block", Use: Multiple, Summary: fmt.Sprintf("at most %d; taken tokens are kept by the place of a limit, so a limit may be changed while it is in use", ratelimit.MaxLimits), Args: []Arg{
 		{Name: "limit", Type: "integer", Summary: "tokens that come back in each period, evenly spaced: at least 1"},
 		{Name: "period", Type: "integer", Unit: "ms", Summary: fmt.Sprintf("1 to %d ms", maxLimitMS)},
 		{Name: "burst", Type: "integer", Summary: "tokens available at once: at least 1"},
@@ -32,7 +32,7 @@ var (
 const (
 	decisionReply = "Array of five integers: 1 allowed or 0 refused; tokens remaining; ms until the same call is allowed, 0 when it is, -1 when it never is; ms until all tokens are back; the place, from 0, of the limit that refuses longest, -1 when allowed. Times are rounded up."
 
-	docLimits  = "`ERR redoubt: …`, which says what is wrong with a limit and what is allowed"
+	docLimits  = "`ERR redoubt: …` names what is wrong with a limit and what is allowed"
 	docMax     = "`ERR redoubt: MAX is …; want 0 to …`"
 	docTokens  = "`ERR redoubt: n is …; want …`"
 	docNoLimit = "`NOTCONFIGURED redoubt: no limit is defined under this name`"

@@ -41,14 +41,14 @@ var limitCommands = []*Command{
 		Complexity: "O(N*log(M)) with N limits of M calls; O(M) when the log grows",
 		Arity:      -5,
 		Flags:      []string{"write", "denyoom", "noscript"},
-		Args: []Arg{limitKey, limitTokens, {Name: "limits", Type: "block", Use: Multiple, Summary: "as those of LIMIT.TAKE", Args: []Arg{
+		Args: []Arg{limitKey, limitTokens, {Name: "limits", Type: "block", Use: Multiple, Summary: "as in LIMIT.TAKE", Args: []Arg{
 			{Name: "limit", Type: "integer", Summary: fmt.Sprintf("calls in any window: 1 to %d", ratelimit.MaxWindow)},
 			{Name: "window", Type: "integer", Unit: "ms", Summary: fmt.Sprintf("1 to %d ms", maxLimitMS)},
 		}}},
 		Reply:    decisionReply,
 		Errors:   limitErrors(docSyntax, docLimits, docTokens, "`ERR redoubt: the key holds no log of calls`"),
 		Examples: []Example{{"LIMIT.WINDOW sms:4912345 1 3 60000", "1) (integer) 1\n2) (integer) 2\n3) (integer) 0\n4) (integer) 60000\n5) (integer) -1"}},
-		Notes:    []string{"It keeps 8 bytes for each call that it has admitted and that is still in the window, and nothing for those that it refused."},
+		Notes:    []string{"It keeps 8 bytes for each admitted call in the window, and nothing for refused calls."},
 		Plan: func(env *Env, args [][]byte) Plan {
 			c, fault := limitCallOf(args)
 			if fault != "" {
@@ -88,23 +88,23 @@ var limitCommands = []*Command{
 			"`ERR redoubt: time zone … is not known; want a name like UTC or Europe/Paris`",
 			"`TRYAGAIN redoubt: the server's clock is days from the clock here: ask again`: nothing was taken"),
 		Examples: []Example{{"LIMIT.QUOTA customer:7 1 1000 MONTH Europe/Paris", "1) (integer) 1\n2) (integer) 999\n3) (integer) 0\n4) (integer) 1209600000\n5) (integer) -1"}},
-		Notes:    []string{"Around the end of a period up to twice the limit come through in a short time, as with any fixed window: where that matters, LIMIT.WINDOW."},
+		Notes:    []string{"Around the end of a period up to twice the limit pass in a short time, as with any fixed window. Where that matters use LIMIT.WINDOW."},
 		Plan:     planQuota,
 	}),
 	limitCommand(Command{
 		Name:     "LIMIT.RESERVE",
-		Summary:  "Takes tokens ahead of time, and says when they are there.",
+		Summary:  "Takes tokens ahead of time, and returns how long until they are there.",
 		Arity:    -6,
 		Flags:    []string{"write", "denyoom", "noscript", "fast"},
 		Args:     []Arg{limitKey, {Name: "n", Type: "integer", Summary: "tokens to take, all or none: at least 1"}, limitMax, limitLists},
-		Reply:    "Array of seven: the five of LIMIT.TAKE; ms until the caller may act, 0 for now; a receipt for LIMIT.CANCEL, empty when refused. A refusal's time until the same call is allowed is that without waiting.",
+		Reply:    "Array of seven: the five of LIMIT.TAKE; ms until the caller may act, 0 for now; a receipt for LIMIT.CANCEL, empty when refused. The time of a refusal is until the same call is allowed without waiting.",
 		Errors:   limitErrors(docSyntax, docLimits, docTokens, docMax),
 		Examples: []Example{{"LIMIT.RESERVE telescope 1 MAX 7200000 1 3600000 1", "1) (integer) 1\n2) (integer) 0\n3) (integer) 0\n4) (integer) 7200000\n5) (integer) -1\n6) (integer) 3600000\n7) \"5f2b:3600:0:3600:0:1760007200000000000\""}},
 		Plan:     planLimitReserve,
 	}),
 	limitCommand(Command{
 		Name:       "LIMIT.CANCEL",
-		Summary:    "Gives a reservation back, as far as others have not reserved after it.",
+		Summary:    "Gives a reservation back, except what later reservations depend on.",
 		Complexity: "O(N+log(M)) with N limits and M refunds known",
 		Arity:      3,
 		Flags:      []string{"write", "noscript", "fast"},
@@ -125,11 +125,11 @@ var limitCommands = []*Command{
 	}),
 	limitCommand(Command{
 		Name:    "LIMIT.WAIT",
-		Summary: "Takes tokens, and answers when they are there.",
+		Summary: "Takes tokens, and replies once they are there.",
 		Arity:   -6,
 		Flags:   []string{"write", "denyoom", "noscript", "blocking"},
 		Args:    []Arg{limitKey, {Name: "n", Type: "integer", Summary: "tokens to take, all or none: at least 1"}, limitMax, limitLists},
-		Reply:   decisionReply + " A refusal comes at once, without waiting.",
+		Reply:   decisionReply + " A refusal is immediate.",
 		Errors: limitErrors(docSyntax, docLimits, docTokens, docMax,
 			"`ERR redoubt: this works in the back end's own database only: …`: after SELECT of another",
 			"`ERR redoubt: the server is shutting down`: it drained while the command waited"),
@@ -142,14 +142,14 @@ var limitCommands = []*Command{
 	}),
 	limitCommand(Command{
 		Name:     "LIMIT.PEEK",
-		Summary:  "Says what a rate limit has left, and takes nothing.",
+		Summary:  "Returns the state of a rate limit, and takes nothing.",
 		Arity:    -2,
 		Flags:    []string{"readonly", "noscript", "fast"},
 		Args:     []Arg{limitKey, optionalLimits},
 		Reply:    decisionReply + " It is allowed if there is one token.",
 		Errors:   limitErrors(docSyntax, docLimits, docNoLimit),
 		Examples: []Example{{"LIMIT.PEEK user:42 10 1000 10", "1) (integer) 1\n2) (integer) 10\n3) (integer) 0\n4) (integer) 0\n5) (integer) -1"}},
-		Notes:    []string{"LIMIT.WINDOW and LIMIT.QUOTA look with an n of 0."},
+		Notes:    []string{"LIMIT.WINDOW and LIMIT.QUOTA do so with an n of 0."},
 		Plan: func(env *Env, args [][]byte) Plan {
 			c := limitCall{name: string(args[1]), rest: args[2:]}
 			l, fault := c.limiter(env, true)
@@ -161,7 +161,7 @@ var limitCommands = []*Command{
 	}),
 	limitCommand(Command{
 		Name:       "LIMIT.RESET",
-		Summary:    "Forgets what was taken under a name, by LIMIT.TAKE, LIMIT.WINDOW, LIMIT.QUOTA and LIMIT.USE.",
+		Summary:    "Gives back all that LIMIT.TAKE, LIMIT.WINDOW, LIMIT.QUOTA and LIMIT.USE have taken under a name.",
 		Complexity: "O(1)",
 		Arity:      2,
 		Flags:      []string{"write", "noscript", "fast"},
@@ -184,17 +184,17 @@ var limitCommands = []*Command{
 	}),
 	limitCommand(Command{
 		Name:       "LIMIT.REFUND",
-		Summary:    "Gives tokens back to a rate limit, at most those that are out, once for each id.",
+		Summary:    "Gives tokens back to a rate limit, at most as many as are taken, once for each id.",
 		Complexity: "O(N+log(M)) with N limits and M refunds known",
 		Arity:      -4,
 		Flags:      []string{"write", "denyoom", "noscript", "fast"},
 		Args: []Arg{
 			limitKey,
 			{Name: "n", Type: "integer", Summary: "tokens to give back: at least 1"},
-			{Name: "id", Type: "string", Summary: "names this refund: again with the same id it gives nothing, until all tokens that are out now are back and a minute has passed. Empty: a refund of its own"},
+			{Name: "id", Type: "string", Summary: "names this refund: a second one with the same id gives nothing, until a minute after all tokens that are taken now have come back. Empty: a refund of its own"},
 			optionalLimits,
 		},
-		Reply:    decisionReply + " They are those of LIMIT.PEEK after it.",
+		Reply:    decisionReply + " It is the state afterwards, as of LIMIT.PEEK.",
 		Errors:   limitErrors(docSyntax, docLimits, docTokens, docNoLimit, "`ERR redoubt: id has … bytes; want at most 512`"),
 		Examples: []Example{{"LIMIT.REFUND user:42 1 order:1 10 1000 10", "1) (integer) 1\n2) (integer) 10\n3) (integer) 0\n4) (integer) 0\n5) (integer) -1"}},
 		Plan: func(env *Env, args [][]byte) Plan {
@@ -214,7 +214,7 @@ var limitCommands = []*Command{
 	}),
 	limitCommand(Command{
 		Name:    "LIMIT.DEFINE",
-		Summary: "Stores limits on the server, for LIMIT.USE, or says which are stored.",
+		Summary: "Stores limits on the server, for LIMIT.USE, or returns the stored ones.",
 		Arity:   -2,
 		Flags:   []string{"write", "denyoom", "noscript", "fast"},
 		Args: []Arg{
@@ -222,7 +222,7 @@ var limitCommands = []*Command{
 			{Name: "nx", Type: "pure-token", Token: "NX", Use: Optional, Summary: "only if none are stored: the first writer decides"},
 			optionalLimits,
 		},
-		Reply:    "Integer: 1 when they are stored, 0 when NX found others. Without limits an array with limit, period in ms and burst of each that is stored, or null.",
+		Reply:    "Integer: 1 when they are stored, 0 when NX found others. Without limits an array with limit, period in ms and burst of each stored limit, or null.",
 		Errors:   limitErrors(docSyntax, docLimits),
 		Examples: []Example{{"LIMIT.DEFINE partner-api NX 100 1000 100", "(integer) 1"}, {"LIMIT.DEFINE partner-api", "1) 1) (integer) 100\n   2) (integer) 1000\n   3) (integer) 100"}},
 		Notes: []string{
@@ -249,8 +249,8 @@ var limitCommands = []*Command{
 	}),
 }
 
-// optionalLimits are those that may be stored on the server instead.
-var optionalLimits = Arg{Name: "limits", Type: "block", Use: Any, Summary: "absent: those that LIMIT.DEFINE has stored", Args: limitLists.Args}
+// optionalLimits are limits that may be stored on the server instead.
+var optionalLimits = Arg{Name: "limits", Type: "block", Use: Any, Summary: "absent: the limits that LIMIT.DEFINE has stored", Args: limitLists.Args}
 
 func planQuota(env *Env, args [][]byte) Plan {
 	c, fault := limitCallOf(args)

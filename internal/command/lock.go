@@ -22,12 +22,12 @@ const (
 
 var lockName = Arg{Name: "name", Type: "key", Summary: fmt.Sprintf("the lock: 1 to %d bytes, not beginning with `}`", redoubt.MaxName)}
 
-// lockErrors is what the commands of locks share, after those of its own.
+// lockErrors returns own and then the errors that all commands of locks share.
 func lockErrors(own ...string) []string {
 	return append(own, "`ERR redoubt: invalid name: …`", "`"+wrongType+"`: something else has written the lock's key")
 }
 
-// acquireErrors is what LOCK.ACQUIRE and SEM.ACQUIRE share.
+// acquireErrors returns own and then the errors that LOCK.ACQUIRE and SEM.ACQUIRE share.
 func acquireErrors(own ...string) []string {
 	return lockErrors(append([]string{
 		docSyntax,
@@ -74,9 +74,9 @@ var lockCommands = []*Command{
 		Flags: []string{"write", "denyoom", "noscript", "blocking"},
 		Args: append(append([]Arg{lockName}, acquireArgs...), Arg{Name: "mode", Type: "oneof", Use: Optional, Args: []Arg{
 			{Name: "shared", Type: "pure-token", Token: "SHARED", Summary: "together with other readers; without it, as the only one"},
-			{Name: "fair", Type: "pure-token", Token: "FAIR", Summary: "wait in the order in which those with FAIR asked; a release hands the lock to the first of them, and who comes without FAIR waits until there is none. One that died costs at most 3 s"},
+			{Name: "fair", Type: "pure-token", Token: "FAIR", Summary: "wait in the order of the clients with FAIR: a release hands the lock to the first of them, and a client without FAIR waits until no fair client is queued. A dead client delays the others by at most 3 s"},
 		}}),
-		Reply: "Array of three: the id, which is what EXTEND and RELEASE take; the fencing token, an integer that rises with each acquisition of the name, except that readers get that of the last writer; the time left in ms. Null when the lock was not acquired in time.",
+		Reply: "Array of three: the id for EXTEND and RELEASE; the fencing token, an integer that rises with each acquisition of the name, except that readers get the token of the last writer; the time left in ms. Null when the lock was not acquired in time.",
 		Errors: acquireErrors(
 			"`" + errFairShared + "`",
 		),
@@ -108,7 +108,7 @@ var lockCommands = []*Command{
 	},
 	{
 		Name:       "LOCK.RELEASE",
-		Summary:    "Ends a lease and wakes one of those who wait.",
+		Summary:    "Ends a lease and wakes one waiter.",
 		Since:      "0.1.0",
 		Group:      "lock",
 		Complexity: "O(1); O(log(N)) with N readers",
@@ -126,7 +126,7 @@ var lockCommands = []*Command{
 	},
 	{
 		Name:       "LOCK.INFO",
-		Summary:    "Says who holds a lock and how many wait.",
+		Summary:    "Returns the holders of a lock and the number of waiters.",
 		Since:      "0.1.0",
 		Group:      "lock",
 		Complexity: "O(log(N)) with N readers, and for at most 100 of them",
@@ -134,7 +134,7 @@ var lockCommands = []*Command{
 		FirstKey:   1, LastKey: 1, KeyStep: 1,
 		Flags:    []string{"readonly", "noscript", "fast"},
 		Args:     []Arg{lockName},
-		Reply:    "Map: `mode`, `free`, `exclusive` or `shared`; `holders`, an array of maps with `label`, `fence`, `ttl_ms` and `since_ms`, when it acquired in ms since 1970, at most 100, the one that ends first first; `fence`, the last fencing token, 0 a minute after the last lease; `waiters`, how many processes wait: all clients of one server count as one. Ids are never shown: who knows one can release the lock.",
+		Reply:    "Map: `mode`, `free`, `exclusive` or `shared`; `holders`, an array of maps with `label`, `fence`, `ttl_ms` and `since_ms`, when it acquired in ms since 1970, at most 100, in the order in which their leases end; `fence`, the last fencing token, 0 a minute after the last lease; `waiters`, how many processes wait: all clients of one server count as one. Ids are never shown: anybody with an id can release the lock.",
 		Errors:   lockErrors(),
 		Examples: []Example{{"LOCK.INFO orders:42", "1) \"mode\"\n2) \"exclusive\"\n3) \"holders\"\n4) 1) 1) \"label\"\n      2) \"web-1\"\n      3) \"fence\"\n      4) (integer) 1760000000000000\n      5) \"ttl_ms\"\n      6) (integer) 29137\n      7) \"since_ms\"\n      8) (integer) 1760000000000\n5) \"fence\"\n6) (integer) 1760000000000000\n7) \"waiters\"\n8) (integer) 0"}},
 		Plan:     planInfo,
@@ -273,7 +273,7 @@ func (env *Env) planAcquire(a acquire, w way) Plan {
 			return resp.AppendNullArray(dst, p)
 		}}
 		if a.secret {
-			// Who made the id may have asked again with it meanwhile, on another
+			// The client that made the id may have used it again on another
 			// connection, and hold the lock.
 			p.Undo = func(ctx context.Context, r redoubt.Reply) {
 				if got, err := wire.ReadAttempt(r); err == nil && got.Status == wire.Acquired {

@@ -12,7 +12,7 @@ import (
 	wire "github.com/redoubt-go/redoubt/internal/wire/lock"
 )
 
-// What people do about locks that others hold.
+// The commands of this file are for people who look after locks of others.
 
 var (
 	docFence   = fmt.Sprintf("`ERR redoubt: fence is …; want 1 to %d`", int64(fence.MaxToken))
@@ -27,7 +27,7 @@ const lsComplexity = "O(1) a call, which looks at about 1,000 keys and at what i
 // lsArgs are the arguments of LOCK.LS and SEM.LS.
 var lsArgs = []Arg{
 	{Name: "pattern", Type: "string", Token: "MATCH", Use: Optional, Summary: "only names that match, as with KEYS"},
-	{Name: "cursor", Type: "string", Token: "CURSOR", Use: Optional, Summary: "what the call before gave; 0, or none, to begin"},
+	{Name: "cursor", Type: "string", Token: "CURSOR", Use: Optional, Summary: "the cursor of the reply before; 0, or none, to begin"},
 }
 
 // lsReply is what LOCK.LS and SEM.LS answer.
@@ -44,7 +44,7 @@ const shuttingDown = "`ERR redoubt: the server is shutting down`"
 var lockAdminCommands = []*Command{
 	{
 		Name:       "LOCK.FORCE",
-		Summary:    "Takes a lock away from whoever holds it with a fencing token, and wakes one of those who wait.",
+		Summary:    "Takes a lock away from the holder with a fencing token, and wakes one waiter.",
 		Since:      "0.1.0",
 		Group:      "lock",
 		Complexity: "O(1)",
@@ -53,7 +53,7 @@ var lockAdminCommands = []*Command{
 		Flags: []string{"write", "noscript", "fast"},
 		Args: []Arg{
 			lockName,
-			{Name: "fence", Type: "integer", Summary: "from LOCK.INFO: so that no later holder is hit. Readers share a token, and all with it lose the lock"},
+			{Name: "fence", Type: "integer", Summary: "from LOCK.INFO, so that no later holder loses the lock. Readers share a token, and all readers with it lose the lock"},
 		},
 		Reply:    "Integer: 1 when it was held with this token and is free now, also when the command is repeated; 0 when it was not held with it any more.",
 		Errors:   lockErrors(docInteger, docFence),
@@ -103,13 +103,13 @@ const forceNote = "The holder learns of it when it extends the lease next, and g
 var semaphoreAdminCommands = []*Command{
 	semaphoreCommand(Command{
 		Name:       "SEM.FORCE",
-		Summary:    "Takes the permit with a fencing token away from its holder, and wakes one of those who wait.",
+		Summary:    "Takes the permit with a fencing token away from its holder, and wakes one waiter.",
 		Complexity: "O(N) with N permits taken, in steps of 500",
 		Arity:      3,
 		Flags:      []string{"write", "noscript"},
 		Args: []Arg{
 			semaphoreName,
-			{Name: "fence", Type: "integer", Summary: "from SEM.INFO: that of the holder"},
+			{Name: "fence", Type: "integer", Summary: "the token of the holder, from SEM.INFO"},
 		},
 		Reply:    "Integer: 1 when the permit was held and is given back, 0 when no permit has this token any more.",
 		Errors:   lockErrors(docInteger, docFence, docElse, docTx, shuttingDown),

@@ -32,9 +32,9 @@ var semaphoreCommands = []*Command{
 		Flags:      []string{"write", "denyoom", "noscript", "blocking"},
 		Args: append([]Arg{
 			semaphoreName,
-			{Name: "limit", Type: "integer", Summary: fmt.Sprintf("how many permits there are: 1 to %d. Callers who disagree are each held to their own limit: a lower one takes no permit away, and lets nobody in until fewer are taken", lock.MaxLimit)},
+			{Name: "limit", Type: "integer", Summary: fmt.Sprintf("how many permits there are: 1 to %d. Callers that disagree are each held to their own limit: a lower limit takes no permit away, and admits nobody until fewer are taken", lock.MaxLimit)},
 		}, acquireArgs...),
-		Reply: "Array of three: the id, which is what EXTEND and RELEASE take; the fencing token, an integer that rises with each permit of the name; the time left in ms. Null when no permit was free in time.",
+		Reply: "Array of three: the id for EXTEND and RELEASE; the fencing token, an integer that rises with each permit of the name; the time left in ms. Null when no permit was free in time.",
 		Errors: acquireErrors(
 			fmt.Sprintf("`ERR redoubt: limit is …; want 1 to %d`", lock.MaxLimit),
 		),
@@ -74,12 +74,12 @@ var semaphoreCommands = []*Command{
 	}),
 	semaphoreCommand(Command{
 		Name:       "SEM.RELEASE",
-		Summary:    "Gives a permit back and wakes one of those who wait.",
+		Summary:    "Gives a permit back and wakes one waiter.",
 		Complexity: "O(log(N)) with N permits taken",
 		Arity:      3,
 		Flags:      []string{"write", "noscript", "fast"},
 		Args:       []Arg{semaphoreName, permitID},
-		Reply:      "Integer: 1 when the permit was held and is given back, 0 when it was not held any more. Repeating the command gives the same answer until 128 later permits of the name are over.",
+		Reply:      "Integer: 1 when the permit was held and is given back, 0 when it was not held any more. Repeating the command gives the same answer until 128 later permits of the name have ended.",
 		Errors:     lockErrors(docID),
 		Examples:   []Example{{"SEM.RELEASE geocoder 5f2b", "(integer) 1"}},
 		Plan: func(env *Env, args [][]byte) Plan {
@@ -93,12 +93,12 @@ var semaphoreCommands = []*Command{
 	}),
 	semaphoreCommand(Command{
 		Name:       "SEM.INFO",
-		Summary:    "Says who holds permits and how many wait.",
+		Summary:    "Returns the holders of permits and the number of waiters.",
 		Complexity: fmt.Sprintf("O(log(N)) with N permits taken, and for at most %d holders", lock.MaxHolders),
 		Arity:      2,
 		Flags:      []string{"readonly", "noscript", "fast"},
 		Args:       []Arg{semaphoreName},
-		Reply:      fmt.Sprintf("Map: `taken`, how many permits are held; `holders`, an array of maps with `label`, `fence`, `ttl_ms` and `since_ms`, when it was taken in ms since 1970, at most %d, the one that ends first first; `fence`, the last fencing token, 0 a minute after the last permit; `waiters`, how many processes wait: all clients of one server count as one. Ids are never shown: who knows one can give the permit back.", lock.MaxHolders),
+		Reply:      fmt.Sprintf("Map: `taken`, how many permits are held; `holders`, an array of maps with `label`, `fence`, `ttl_ms` and `since_ms`, when it was taken in ms since 1970, at most %d, in the order in which their permits end; `fence`, the last fencing token, 0 a minute after the last permit; `waiters`, how many processes wait: all clients of one server count as one. Ids are never shown: anybody with an id can give the permit back.", lock.MaxHolders),
 		Errors:     lockErrors(),
 		Examples:   []Example{{"SEM.INFO geocoder", "1) \"taken\"\n2) (integer) 1\n3) \"holders\"\n4) 1) 1) \"label\"\n      2) \"web-1\"\n      3) \"fence\"\n      4) (integer) 1760000000000000\n      5) \"ttl_ms\"\n      6) (integer) 29137\n      7) \"since_ms\"\n      8) (integer) 1760000000000\n5) \"fence\"\n6) (integer) 1760000000000000\n7) \"waiters\"\n8) (integer) 0"}},
 		Plan: func(env *Env, args [][]byte) Plan {

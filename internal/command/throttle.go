@@ -35,7 +35,7 @@ var throttleCommands = []*Command{{
 		{Name: "max_burst", Type: "integer", Summary: "tokens available at once beyond the first: max_burst + 1 in all"},
 		{Name: "count", Type: "integer", Summary: "tokens that come back in each period"},
 		{Name: "period", Type: "integer", Unit: "s", Summary: "the period"},
-		{Name: "quantity", Type: "integer", Use: Optional, Summary: "tokens to take. Defaults to 1; 0 only looks; a negative one gives back, at most what was taken"},
+		{Name: "quantity", Type: "integer", Use: Optional, Summary: "tokens to take. Defaults to 1; 0 takes nothing; a negative quantity gives back, at most as many as were taken"},
 	},
 	Reply: "Array of five integers: 0 allowed or 1 limited; the limit, max_burst + 1; tokens remaining; seconds until a retry can succeed, -1 when allowed or when the quantity exceeds the limit; seconds until all tokens are back. Seconds are rounded down, and up by one only from a whole millisecond, so that 0 is possible when limited.",
 	Errors: []string{

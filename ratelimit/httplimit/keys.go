@@ -29,7 +29,7 @@ type IPOptions struct {
 	// the peer is the client.
 	Trusted []netip.Prefix
 
-	// Field is the header field to which all trusted proxies add their peer: Forwarded
+	// Field is the header field that all trusted proxies append their peer to: Forwarded
 	// (RFC 7239), or a list of addresses like X-Forwarded-For. Other fields are ignored,
 	// because a proxy passes on fields that it doesn't know. Defaults to X-Forwarded-For.
 	Field string

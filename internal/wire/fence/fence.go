@@ -31,8 +31,8 @@ func CheckToken(token int64) error {
 	return nil
 }
 
-// DoCmd runs cmds if token is not smaller than the largest at key, and remembers it for as long as
-// keep says, 0 for ever. [ReadVerdict] reads its reply. It checks the token and cmds.
+// DoCmd runs cmds if token is at least the largest one at key, and remembers it for keep, 0 for
+// ever. [ReadVerdict] reads its reply. It checks the token and cmds.
 func DoCmd(key string, token int64, keep time.Duration, cmds ...redoubt.Cmd) (redoubt.Cmd, error) {
 	guard := redoubt.Cmd{
 		Script: guardScript,
@@ -76,7 +76,7 @@ type Verdict struct {
 	Accepted bool
 	// Largest is the largest token seen, this one included.
 	Largest int64
-	// Replies are those of the commands, if they ran. That of a script that
+	// Replies are the replies of the commands, if they ran. The reply of a script that
 	// returned nil may be missing.
 	Replies []redoubt.Reply
 }

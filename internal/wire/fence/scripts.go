@@ -35,12 +35,12 @@ func Guards(source []byte) bool {
 	return bytes.HasPrefix(source, []byte(before))
 }
 
-// wrapped has the guarded form of each script that was run through a Guard, as long
-// as the program has that script: weak.Pointer[redoubt.Script] → *redoubt.Script.
+// wrapped has the guarded form of each script that a Guard has run, for as long as the program has
+// that script: weak.Pointer[redoubt.Script] → *redoubt.Script.
 var wrapped sync.Map
 
-// wrap returns s as one script with the check of the token before it. It is made
-// once for each script.
+// wrap returns s with the check of the token before it, as one script. It makes that once for each
+// script.
 func wrap(s *redoubt.Script) *redoubt.Script {
 	key := weak.Make(s)
 	if w, ok := wrapped.Load(key); ok {

@@ -11,13 +11,13 @@
 //	last           the acquisition that was released last
 //	void           the acquisition that was given up last with an unknown outcome
 //	forced         the token of the holder that lost the lock by force last
-//	head, tail     places in the queue: of the last one woken, of the last one that waits
-//	<place>        PUBLISH or SPUBLISH, a blank, and the channel of a client that waits
+//	head, tail     places in the queue: of the last woken client, of the last waiting one
+//	<place>        PUBLISH or SPUBLISH, a blank, and the channel of a waiting client
 //	<that waiter>  its place
 //
-// Every step is one script, and the server's TIME alone decides. A waiter queues
-// in the same script that finds the lock held, and the release publishes a
-// wake-up to the first in the queue: nobody polls. When a waiter leaves the queue, the last one
-// takes its place: so there are no gaps to search, and nobody falls
-// back. Two minutes after the last lease on a name ended nothing is left of it.
+// Every step is one script, and only the server's TIME decides. A waiter queues in the same script
+// that finds the lock held, and the release publishes a wake-up to the first one in the queue:
+// nobody polls. When a waiter leaves the queue, the last one takes its place, so the queue has no
+// gaps to search, and nobody falls back. Two minutes after the last lease on a name has ended,
+// nothing is left of it.
 package lock

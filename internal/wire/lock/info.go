@@ -10,7 +10,7 @@ import (
 	"github.com/redoubt-go/redoubt/internal/wire/listing"
 )
 
-// MaxHolders is how many holders a reply lists at most.
+// MaxHolders is the largest number of holders in a reply.
 const MaxHolders = 100
 
 // Holder is a holder of a lock or of a permit.
@@ -27,7 +27,7 @@ type Info struct {
 	Count   int64 // of the holders
 	Token   int64 // of the holder, or of the last writer
 	Waiters int64
-	Holders []Holder // the one whose lease ends first first
+	Holders []Holder // by the ends of their leases
 }
 
 // InfoCmd asks for the state of the lock with the keys of [RWKeys].
@@ -47,7 +47,7 @@ type SemaphoreInfo struct {
 	Taken   int64 // permits that are held
 	Token   int64 // the last one
 	Waiters int64
-	Holders []Holder // the one whose permit ends first first
+	Holders []Holder // by the ends of their permits
 }
 
 // SemaphoreInfoCmd asks for the state of a semaphore.

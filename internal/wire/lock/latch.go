@@ -28,7 +28,7 @@ func ReadLatchSet(r redoubt.Reply) (set bool, err error) {
 	return n[0] == 1, err
 }
 
-// LatchDownCmd counts a latch down by one on behalf of m, once.
+// LatchDownCmd counts a latch down by one for member m, once.
 func LatchDownCmd(key, m string) redoubt.Cmd {
 	return redoubt.Cmd{
 		Script: latchDownScript,
@@ -63,7 +63,7 @@ func latchWaitCmd(key, waiter, leave string) redoubt.Cmd {
 }
 
 // ReadLatchWait reads the reply to [LatchWaitCmd]: the count that is left, below 0 when the latch
-// is not set, and the time left to the latch.
+// is not set, and the remaining time of the latch.
 func ReadLatchWait(r redoubt.Reply) (left int64, ttl time.Duration, err error) {
 	var n [2]int64
 	err = r.Ints(n[:])

@@ -17,29 +17,28 @@ type Request struct {
 	Waiter string
 }
 
-// Entry is how a waiter stands in the queue: the command and the channel that
-// wake it.
+// Entry is the entry of a waiter in the queue: the command and the channel that wake it.
 func Entry(w *redoubt.Waiter) string { return w.Verb + " " + w.Channel }
 
-// Status is what became of an attempt to acquire.
+// Status is the result of an attempt to acquire.
 type Status int8
 
 const (
-	// Acquired: the lock is held by this acquisition.
+	// Acquired: this acquisition holds the lock.
 	Acquired Status = 1
 	// Held: another acquisition holds the lock.
 	Held Status = 0
-	// Over: this acquisition held the lock before and has been released, has
-	// run out, or was given up.
+	// Over: this acquisition held the lock before, and was released, ran out or was
+	// given up.
 	Over Status = -1
 )
 
 // An Attempt is the answer to one acquire.
 type Attempt struct {
 	Status Status
-	// Token is the fencing token of whoever holds the lock.
+	// Token is the fencing token of the holder.
 	Token int64
-	// TTL is the time left to whoever holds the lock.
+	// TTL is how long the lease of the holder still lasts.
 	TTL time.Duration
 	// Label is the holder's.
 	Label string
@@ -67,7 +66,7 @@ func ReadAttempt(r redoubt.Reply) (Attempt, error) {
 }
 
 // ExtendCmd makes the acquisition id last ttl from now, or longer if it does so
-// already, if it still holds the lock.
+// already, unless it has lost the lock.
 func ExtendCmd(keys []string, id string, ttl time.Duration) redoubt.Cmd {
 	return redoubt.Cmd{
 		Script: extendScript,
@@ -104,10 +103,10 @@ func ReadResume(r redoubt.Reply) (held bool, token int64, ttl time.Duration, err
 	return n[0] == 1, n[1], time.Duration(n[2]) * time.Microsecond, nil
 }
 
-// ReleaseCmd ends the acquisition id, if it is not empty, wakes one waiter, and takes waiter out
-// of the queue, if it is not empty. With void it ends an acquire whose outcome
-// is unknown even if that arrives later, unless another was voided in between. Repeated, it gives
-// the same answer until another acquisition on the same key was released.
+// ReleaseCmd ends the acquisition id, if it is not empty, wakes one waiter, and removes waiter, if it
+// is not empty, from the queue. With void it also ends an acquire that arrives later, unless another
+// one was voided in between. Repeated, it gives the same answer until another acquisition on the same
+// key is released.
 func ReleaseCmd(keys []string, id, waiter string, void bool) redoubt.Cmd {
 	return redoubt.Cmd{
 		Script: releaseScript,
@@ -118,8 +117,8 @@ func ReleaseCmd(keys []string, id, waiter string, void bool) redoubt.Cmd {
 }
 
 // ReadRelease reads the reply to every command that releases: false when the acquisition did
-// not hold the lock any more. One that ran out counts as released as long as
-// nobody has had the lock since.
+// not hold the lock any more. An acquisition that ran out counts as released as long as nobody has
+// had the lock since.
 func ReadRelease(r redoubt.Reply) (released bool, err error) {
 	var n [1]int64
 	if err := r.Ints(n[:]); err != nil {
@@ -138,8 +137,8 @@ func MultiCmd(keys []string, r Request) redoubt.Cmd {
 	}
 }
 
-// ReadMulti reads the reply to [MultiCmd] for n names: what became of it,
-// which name, counted from 1, was busy, and the tokens.
+// ReadMulti reads the reply to [MultiCmd] for n names: the result, which name, counted from 1, was
+// busy, and the tokens.
 func ReadMulti(r redoubt.Reply, n int) (got Attempt, at int, tokens []int64, err error) {
 	a, err := r.Array()
 	if err != nil {
@@ -188,7 +187,7 @@ func intsAndText(r redoubt.Reply, ints []int64) (text string, err error) {
 	return redoubt.Reply{Val: a[len(ints)]}.Text()
 }
 
-// member is how an id stands among other fields: none of those begins so.
+// member is the field of an id: no other field begins with '='.
 func member(id string) string { return "=" + id }
 
 func flag(is bool) string {

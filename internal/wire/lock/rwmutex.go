@@ -7,17 +7,16 @@ import (
 	"github.com/redoubt-go/redoubt"
 )
 
-// On the server the readers together are one holder of the lock, so that every
-// script of a Mutex knows what to think of them: in the lock's hash, id is a
-// random name of the group, shared is the same, and until is when the last of
-// them ends. Each reader is in a sorted set, "<prefix>:{<name>}:readers", id by
-// until; a score below 0 means that it is over, as with a [Semaphore]. Since
-// when each reads, and its label, are in the hash "<prefix>:{<name>}:labels". In
-// the lock's hash are also claim, until when the writer claim_by keeps new readers
-// out, and claim_fence, the fence that it saw.
+// On the server the readers together are one holder of the lock, so that every script of a Mutex
+// treats them as one. In the lock's hash, id is a random name of the group, shared is the same name,
+// and until is when the last lease ends. Each reader is in a sorted set,
+// "<prefix>:{<name>}:readers": its id by its until. A score below 0 means that the lease has ended,
+// as with a semaphore. The hash "<prefix>:{<name>}:labels" has the label of each reader and the time
+// of its acquisition. The lock's hash also has claim, until when the writer claim_by keeps new
+// readers out, and claim_fence, the fence that the writer saw.
 
-// A writer acquires by [AcquireCmd] and extends by [ExtendCmd] with the first of its keys. What
-// follows is for readers, and for whoever does not know which of both an id is.
+// A writer acquires by [AcquireCmd] and extends by [ExtendCmd] with the first of its keys. The
+// commands below are for readers, and for ids that may belong to a writer or a reader.
 
 // ReadCmd tries to acquire a lock with other readers. The command
 // is idempotent: repeated with the same id it gives the same answer.
@@ -43,8 +42,8 @@ func RWExtendCmd(keys []string, id string, ttl time.Duration) redoubt.Cmd {
 // How [RWReleaseCmd] releases.
 const (
 	End       = "0" // the acquisition, of a writer or a reader
-	VoidWrite = "1" // and void that of a writer that may arrive late
-	VoidRead  = "2" // or that of a reader
+	VoidWrite = "1" // and void a late acquire of a writer
+	VoidRead  = "2" // and void a late acquire of a reader
 	force     = "3"
 	unclaim   = "4"
 )
@@ -59,13 +58,13 @@ func RWReleaseCmd(keys []string, id, waiter, how string) redoubt.Cmd {
 	}
 }
 
-// ForceCmd takes the lock away from whoever holds it with the fencing token. [ReadRelease] reads
+// ForceCmd takes the lock away from the holder with the fencing token. [ReadRelease] reads
 // the reply.
 func ForceCmd(keys []string, token int64) redoubt.Cmd {
 	return RWReleaseCmd(keys, strconv.FormatInt(token, 10), "", force)
 }
 
-// ClaimCmd keeps new readers out for as long as said, on behalf of the writer id that waits.
+// ClaimCmd keeps new readers out for a time, on behalf of the waiting writer id.
 func ClaimCmd(keys []string, id string, long time.Duration) redoubt.Cmd {
 	return redoubt.Cmd{
 		Script: rwClaimScript,
@@ -75,7 +74,7 @@ func ClaimCmd(keys []string, id string, long time.Duration) redoubt.Cmd {
 	}
 }
 
-// UnclaimCmd takes the claim of id back, and waiter, if it is not empty, out of the queue.
+// UnclaimCmd takes the claim of id back, and removes waiter, if it is not empty, from the queue.
 func UnclaimCmd(keys []string, id, waiter string) redoubt.Cmd {
 	return RWReleaseCmd(keys, id, waiter, unclaim)
 }

@@ -12,9 +12,9 @@ import (
 // token; head, tail, the places and the waiters as in a lock; "=<id>", the token
 // of the permit with that id; "<token>", its label. Beside it is a sorted set,
 // "<prefix>:{<name>}:permits", of "=<id>" by until when: in µs since 1970, by the
-// server's clock. A score below 0 is that of an acquisition that is over: minus
-// twice the time at which it ended, and one less if it was released rather than
-// lost. The last 128 are kept, so that no late copy of them takes a permit.
+// server's clock. A score below 0 belongs to an acquisition that has ended: minus twice the time of
+// its end, and one less if it was released and not lost. The last 128 are kept, so that no late copy
+// of them takes a permit.
 
 // PermitCmd tries to take a permit of a semaphore. The command is idempotent: repeated with the
 // same id it gives the same answer.
@@ -28,7 +28,7 @@ func PermitCmd(keys []string, limit int, r Request) redoubt.Cmd {
 }
 
 // PermitExtendCmd makes the permit of the acquisition id last ttl from now, or
-// longer if it does so already, if it is still held.
+// longer if it does so already, unless it has ended.
 func PermitExtendCmd(keys []string, id string, ttl time.Duration) redoubt.Cmd {
 	return redoubt.Cmd{
 		Script: semExtendScript,
@@ -39,9 +39,9 @@ func PermitExtendCmd(keys []string, id string, ttl time.Duration) redoubt.Cmd {
 }
 
 // PermitReleaseCmd gives the permit of the acquisition id back, if that is not empty, and wakes one
-// waiter. It takes waiter, if it is not empty, out of the queue; the next one is woken if fewer
-// permits than limit are taken. With void it ends an acquire that arrives later too. Repeated, it
-// gives the same answer until 128 other acquisitions on the name are over.
+// waiter. It removes waiter, if it is not empty, from the queue, and wakes the next one if fewer
+// permits than limit are taken. With void it also ends an acquire that arrives later. Repeated, it
+// gives the same answer until 128 other acquisitions on the name have ended.
 func PermitReleaseCmd(keys []string, limit int, id, waiter string, void bool) redoubt.Cmd {
 	if id != "" {
 		id = member(id)

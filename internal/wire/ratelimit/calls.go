@@ -7,7 +7,7 @@ import (
 	"github.com/redoubt-go/redoubt"
 )
 
-// BeginCmd begins a call, if fewer than limit are under way, which counts until its ttl ends.
+// BeginCmd begins a call that lasts for ttl, if fewer than limit are under way.
 // [ReadBegin] reads its reply.
 func BeginCmd(key, id string, ttl time.Duration, limit int) redoubt.Cmd {
 	return redoubt.Cmd{
@@ -18,8 +18,8 @@ func BeginCmd(key, id string, ttl time.Duration, limit int) redoubt.Cmd {
 	}
 }
 
-// ReadBegin reads the reply to [BeginCmd]: whether it began, how many are under way, and when one of
-// them is over at the latest.
+// ReadBegin reads the reply to [BeginCmd]: whether the call began, how many are under way, and when
+// the lease of one of them ends.
 func ReadBegin(r redoubt.Reply) (begun bool, underWay int, next time.Duration, err error) {
 	var v [3]int64
 	err = r.Ints(v[:])
@@ -43,7 +43,7 @@ func ReadStay(r redoubt.Reply) (bool, error) {
 	return v[0] == 1, err
 }
 
-// ReturnCmd gives n tokens back that were granted at a time, in µs, by the limits t.
+// ReturnCmd gives n tokens back that were granted at the time granted, in µs, by the limits t.
 func ReturnCmd(key string, granted int64, t *Terms, n int64) redoubt.Cmd {
 	return redoubt.Cmd{Script: returnScript, Keys: []string{key}, Args: t.Args([]string{strconv.FormatInt(granted, 10)}, n)}
 }

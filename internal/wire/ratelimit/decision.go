@@ -22,8 +22,8 @@ type Decision struct {
 	ResetAfter time.Duration
 }
 
-// Decide turns the outcome of a call for n tokens into a Decision. A peek takes
-// nothing and answers for one token.
+// Decide turns the outcome of a call for n tokens into a Decision. A call for none answers for one
+// token.
 func (t *Terms) Decide(o Outcome, taken, n int64) Decision {
 	d := Decision{Allowed: o.First > 0, Taken: int(taken), Violated: -1, Remaining: math.MaxInt}
 	closest := 0
@@ -46,8 +46,7 @@ func (t *Terms) Decide(o Outcome, taken, n int64) Decision {
 	return d
 }
 
-// Retry returns how long after a refusal n tokens are allowed, and by which
-// limit it takes so long.
+// Retry returns how long after a refusal n tokens are allowed, and the limit that takes so long.
 func (t *Terms) Retry(o Outcome, n int64) (after time.Duration, by int) {
 	for i, g := range t.Rates {
 		cost := g.Cost(n)
@@ -64,7 +63,7 @@ func (t *Terms) Retry(o Outcome, n int64) (after time.Duration, by int) {
 // Refuse is the refusal of n tokens by the outcome of a call some time ago.
 func (t *Terms) Refuse(o Outcome, n int64, passed time.Duration) Decision {
 	o.First = 0
-	// Cut to the server's microseconds, to which RetryAfter was rounded up.
+	// Cut to microseconds, because RetryAfter was rounded up to microseconds.
 	passed = passed.Truncate(time.Microsecond)
 	for i := range t.Rates {
 		o.Ahead[i] -= int64(passed)
@@ -93,8 +92,8 @@ func (t *Terms) TATs(o Outcome) string {
 	return b.String()
 }
 
-// Micros rounds a time up to whole microseconds, in which the server's clock
-// counts: a nanosecond less and it might not have got there.
+// Micros rounds a time up to whole microseconds, the unit of the server's clock, so that the clock
+// has reached it.
 func Micros(ns int64) time.Duration {
 	const µs = int64(time.Microsecond)
 	if part := ns % µs; part > 0 && ns < math.MaxInt64-µs {

@@ -23,19 +23,19 @@ type Limiter struct {
 	stored *storedLimits // nil when the limits are terms
 }
 
-// A keyspace says where what was taken is kept.
+// A keyspace makes the keys of taken tokens.
 type keyspace struct {
 	client *redoubt.Client
-	suffix string // of each part that holds what was taken
+	suffix string // of each part that has taken tokens
 }
 
-// taken returns a key of what was taken under name.
+// taken returns a key of the tokens taken under name.
 func (k keyspace) taken(name, part string) (string, error) {
 	return k.client.Key(name, part+k.suffix)
 }
 
-// NewLimiter returns the Limiter of limits. The suffix tells apart what callers do not share; with
-// bare a name is a key as it stands.
+// NewLimiter returns the Limiter of limits. The suffix separates callers that share no tokens; with
+// bare a name is used as key unchanged.
 func NewLimiter(client *redoubt.Client, suffix string, bare bool, limits []Limit) (*Limiter, error) {
 	t, err := NewTerms(limits)
 	if err != nil {
@@ -55,7 +55,7 @@ func (l *Limiter) Stored() bool { return l.stored != nil }
 // Terms are the limits; none when they are stored.
 func (l *Limiter) Terms() *Terms { return &l.terms }
 
-// Key returns the key of what was taken under name. The error matches
+// Key returns the key of the tokens taken under name. The error matches
 // redoubt.ErrInvalidName.
 func (l *Limiter) Key(name string) (string, error) {
 	if !l.bare {
@@ -72,8 +72,8 @@ func (l *Limiter) refundsKey(name string) (string, error) {
 	if !l.bare {
 		return l.taken(name, "refunds")
 	}
-	// It must share the slot of the bare key: the hash tag is what stands in
-	// the first braces, or all of the key.
+	// It must share the slot of the bare key, whose hash tag is the text in the first
+	// braces, or all of the key.
 	if _, tag, ok := strings.Cut(name, "{"); ok {
 		if end := strings.IndexByte(tag, '}'); end > 0 {
 			return name + ":refunds", nil
@@ -85,8 +85,7 @@ func (l *Limiter) refundsKey(name string) (string, error) {
 	return "{" + name + "}:refunds", nil
 }
 
-// LimitKey returns the key of the limits that are stored under name. They are
-// shared, whatever the scope of what is taken.
+// LimitKey returns the key of the limits that are stored under name. All scopes share them.
 func (l *Limiter) LimitKey(name string) (string, error) {
 	if l.stored == nil {
 		return "", errNotStored
@@ -111,8 +110,8 @@ var (
 	batch  = operation{script: batchScript, stored: storedBatchScript}
 )
 
-// cmd is the command that does op with n tokens of the limit called name. The
-// lead is what the script has before its limits.
+// cmd is the command that does op with n tokens of the limit called name. The lead is the arguments
+// before the limits.
 func (l *Limiter) cmd(op operation, name string, n int, lead ...string) (redoubt.Cmd, error) {
 	if l.stored != nil {
 		return l.storedCmd(op, name, n, lead)
@@ -125,7 +124,7 @@ func (l *Limiter) cmd(op operation, name string, n int, lead ...string) (redoubt
 	return redoubt.Cmd{Script: op.script, Keys: keys, Args: args}, err
 }
 
-// keys appends the keys of what op works on.
+// keys appends the keys of op.
 func (l *Limiter) keys(op operation, keys []string, name string) ([]string, error) {
 	key, err := l.Key(name)
 	if err != nil || !op.refunds {
@@ -149,11 +148,10 @@ func (l *Limiter) storedCmd(op operation, name string, n int, lead []string) (re
 	return redoubt.Cmd{Script: op.stored, Keys: keys, Args: args}, err
 }
 
-// MaxUpTo is the most that a script multiplies by, so that Lua's numbers stay
-// exact.
+// MaxUpTo is the largest factor in a script, so that Lua's numbers stay exact.
 const MaxUpTo = 1 << 52
 
-// Read reads the reply to a command of one call: the outcome, and the limits that it came by.
+// Read reads the reply to a command of one call: the outcome, and the limits that decided it.
 func (l *Limiter) Read(r redoubt.Reply) (Outcome, *Terms, error) {
 	r, t := l.reply(r)
 	if r.Err != nil {
@@ -163,8 +161,7 @@ func (l *Limiter) Read(r redoubt.Reply) (Outcome, *Terms, error) {
 	return o, t, err
 }
 
-// reply returns the reply of the script itself, or why there is none, and the
-// limits that it came by.
+// reply returns the reply of the script itself, or an error, and the limits that decided the call.
 func (l *Limiter) reply(r redoubt.Reply) (redoubt.Reply, *Terms) {
 	if l.stored != nil {
 		return l.stored.reply(r)
@@ -194,12 +191,12 @@ func (l *Limiter) ReadTake(r redoubt.Reply, n int) (Decision, error) {
 	return t.Decide(o, o.First*int64(n), int64(n)), nil
 }
 
-// UpToCmd takes as many tokens as there are, 1 to n.
+// UpToCmd takes up to n tokens, as many as are left.
 func (l *Limiter) UpToCmd(name string, n int64) (redoubt.Cmd, error) {
 	return l.cmd(upTo, name, 1, strconv.FormatInt(n, 10))
 }
 
-// BatchCmd makes several calls for a name in turn, each for so many tokens as said.
+// BatchCmd makes several calls for a name in turn, each for n[i] tokens.
 func (l *Limiter) BatchCmd(name string, n []int) (redoubt.Cmd, error) {
 	lead := make([]string, 1, 1+len(n)+4*MaxLimits)
 	lead[0] = strconv.Itoa(len(n))
@@ -236,7 +233,7 @@ func readAhead(now int64, v []int64) Outcome {
 	return o
 }
 
-// forEver is more than any limit makes one wait.
+// forEver is longer than any wait for a limit.
 const forEver = math.MaxInt64
 
 // ReserveCmd takes n tokens that may come later, within a time; 0 is no bound. [Limiter.Read] reads
@@ -252,8 +249,8 @@ func (l *Limiter) ReserveCmd(name string, n int, within time.Duration) (redoubt.
 	return l.cmd(take, name, n, s, ns)
 }
 
-// Receipt is what [Limiter.CancelReceiptCmd] takes back n tokens by: text without blanks. The id is
-// that of the cancellation, and o what reserved the tokens.
+// Receipt is the text, without blanks, by which [Limiter.CancelReceiptCmd] takes back n tokens. The id
+// names the cancellation, and o is the outcome of the reservation.
 func (t *Terms) Receipt(o Outcome, id string, n int) string {
 	words := append([]string{id}, t.Args(nil, int64(n))...)
 	return strings.Join(append(words, strings.Fields(t.TATs(o))...), ":")
@@ -277,7 +274,7 @@ func (l *Limiter) CancelReceiptCmd(name, receipt string) (redoubt.Cmd, error) {
 	return l.CancelCmd(name, words[0], strings.Join(words[1+4*limits:], " "), words[1:1+4*limits])
 }
 
-// ErrInvalidReceipt is returned by [Limiter.CancelReceiptCmd] for what is no receipt.
+// ErrInvalidReceipt is returned by [Limiter.CancelReceiptCmd] for a text that is no receipt.
 var ErrInvalidReceipt = errors.New("ratelimit: this is no receipt of a reservation")
 
 // ReadCancel reads the reply to [Limiter.CancelCmd] and [Limiter.CancelReceiptCmd]: whether the reservation's
@@ -291,8 +288,8 @@ func ReadCancel(r redoubt.Reply) (bool, error) {
 	return n == 1, err
 }
 
-// CancelCmd gives a reservation back by the limits that it was made under, also
-// if others are stored now.
+// CancelCmd gives a reservation back by the limits under which it was made, also when others are
+// stored now.
 func (l *Limiter) CancelCmd(name, id, tats string, limits []string) (redoubt.Cmd, error) {
 	keys, err := l.keys(refund, nil, name)
 	return redoubt.Cmd{
@@ -409,9 +406,8 @@ func ReadLimits(r redoubt.Reply) (stored bool, limits []Limit, err error) {
 	return n == 1, t.Limits, err
 }
 
-// ResetCmd forgets what was taken under name by limiters, windows and
-// quotas that all share. The reply is an array of how many of them had
-// anything.
+// ResetCmd gives back all that limiters, windows and quotas with an overall scope have taken under
+// name. The reply is an array with the number of keys.
 func ResetCmd(client *redoubt.Client, name string) (redoubt.Cmd, error) {
 	cmd := redoubt.Cmd{Script: resetScript, Flags: redoubt.Idempotent}
 	for _, part := range []string{"gcra", "window", "quota"} {
@@ -424,8 +420,8 @@ func ResetCmd(client *redoubt.Client, name string) (redoubt.Cmd, error) {
 	return cmd, nil
 }
 
-// storedLimits reads replies that come with the limits they came by. It
-// remembers the last, which most are alike.
+// storedLimits reads replies that come with the limits that decided them. It remembers the last
+// limits, because most replies have the same.
 type storedLimits struct{ last atomic.Pointer[storedTerms] }
 
 type storedTerms struct {

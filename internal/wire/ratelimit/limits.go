@@ -21,8 +21,7 @@ type Limit struct {
 	Burst  int
 }
 
-// gcra returns the limit in the terms of the algorithm, or all that is wrong
-// with it.
+// gcra returns the limit in the terms of the algorithm. The error joins all that is wrong with it.
 func (l Limit) gcra() (GCRA, error) {
 	var errs []error
 	if l.Rate < 1 {
@@ -38,7 +37,7 @@ func (l Limit) gcra() (GCRA, error) {
 		return GCRA{}, errors.Join(errs...)
 	}
 	interval := int64(l.Period) / int64(l.Rate)
-	// What is cut off each Period, all intervals together.
+	// The part of each Period that is cut off, all intervals together.
 	cut := int64(l.Period) % int64(l.Rate)
 	if cut > (int64(l.Period)-cut)/100 {
 		return GCRA{}, fmt.Errorf("ratelimit: rate of %d in %v is too fast: its interval, cut to whole nanoseconds, "+
@@ -52,13 +51,13 @@ func (l Limit) gcra() (GCRA, error) {
 	return g, nil
 }
 
-// Terms are the limits that a call is decided by.
+// Terms are the limits that decide a call.
 type Terms struct {
 	Limits []Limit
 	Rates  []GCRA // of each limit
 }
 
-// NewTerms checks limits, the first of the options and those of And, and fills in their bursts.
+// NewTerms checks limits, the Limit of the options and then And, and fills in their bursts.
 func NewTerms(limits []Limit) (Terms, error) {
 	if len(limits) > MaxLimits {
 		return Terms{}, fmt.Errorf("ratelimit: %d limits at once; want at most %d", len(limits), MaxLimits)
@@ -78,7 +77,7 @@ func NewTerms(limits []Limit) (Terms, error) {
 	return t, errors.Join(errs...)
 }
 
-// Args are those of gcra.lua for n tokens, at least 0, behind the ones given.
+// Args returns lead and the arguments of gcra.lua for n tokens, at least 0.
 func (t *Terms) Args(lead []string, n int64) []string {
 	args := slices.Grow(slices.Clone(lead), 4*len(t.Rates))
 	for _, g := range t.Rates {
@@ -87,9 +86,8 @@ func (t *Terms) Args(lead []string, n int64) []string {
 	return args
 }
 
-// String returns the limits as the server keeps them: for each rate, period in
-// ns and burst, which are for us, and interval and tolerance, each in seconds and
-// ns, which are for the scripts.
+// String returns the limits as the server keeps them. Each has its rate, period in ns and burst, for
+// [ParseTerms], and its interval and tolerance, each in seconds and ns, for the scripts.
 func (t *Terms) String() string {
 	var words []string
 	for i, l := range t.Limits {
@@ -99,7 +97,7 @@ func (t *Terms) String() string {
 	return strings.Join(words, " ")
 }
 
-// ParseTerms reads what String wrote.
+// ParseTerms reads the text of String.
 func ParseTerms(text string) (Terms, error) {
 	var limits []Limit
 	words := strings.Fields(text)

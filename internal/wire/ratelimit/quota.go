@@ -32,8 +32,8 @@ const (
 	Year
 )
 
-// Starts returns when the period before that of t, its own, and the two after it
-// begin, by the clocks of t's location.
+// Starts returns when four periods begin, by the clocks of t's location: the period before t's own,
+// its own, and the two after it.
 func (p Period) Starts(t time.Time) (starts [4]time.Time) {
 	year, month, day := t.Date()
 	for i := range starts {
@@ -74,12 +74,11 @@ func NewQuota(client *redoubt.Client, suffix string, loc *time.Location, allowan
 	return &Quota{keyspace: keyspace{client, suffix}, loc: loc, allowances: allowances}
 }
 
-// Key returns the key of what was taken from the quota called name.
+// Key returns the key of the quota called name.
 func (q *Quota) Key(name string) (string, error) { return q.taken(name, "quota") }
 
-// ErrClockSkew is matched by what reads a reply when the
-// server's clock is so far from the clock here that it was told of the wrong
-// periods. Nothing was taken, and the next call tells it of those around its time.
+// ErrClockSkew is matched when the server got the wrong periods, because its clock is days from the
+// local clock. Nothing was taken, and the next call sends the periods around the server's time.
 var ErrClockSkew = errors.New("ratelimit: the server's clock is days from the clock here: ask again")
 
 // Cmd is the command that takes at most most calls from the quota called name,

@@ -9,15 +9,15 @@ import (
 )
 
 var (
-	// ErrZeroRate is what [NewThrottle] returns for a count or a period of
+	// ErrZeroRate is returned by [NewThrottle] for a count or a period of
 	// zero, or for more than one token a nanosecond.
 	ErrZeroRate = errors.New("ratelimit: zero rate")
 
-	// ErrNegativeRate is what [NewThrottle] returns when either the count or
+	// ErrNegativeRate is returned by [NewThrottle] when either the count or
 	// the period is negative.
 	ErrNegativeRate = errors.New("ratelimit: negative rate")
 
-	// ErrTooLong is what [NewThrottle] returns for a burst that takes more
+	// ErrTooLong is returned by [NewThrottle] for a burst that takes more
 	// than 292 years to come back: 64 bits of nanoseconds.
 	ErrTooLong = errors.New("ratelimit: burst takes more than 292 years to come back")
 )
@@ -35,8 +35,8 @@ type Throttle struct {
 }
 
 // NewThrottle returns the call for quantity tokens under a limit of count
-// tokens in period seconds, of which maxBurst + 1 are available at once. A
-// quantity of 0 peeks, a negative one gives back. The error is [ErrZeroRate],
+// tokens in period seconds, with maxBurst + 1 available at once. A quantity of 0 takes nothing, a
+// negative one gives back. The error is [ErrZeroRate],
 // [ErrNegativeRate] or [ErrTooLong].
 func NewThrottle(maxBurst, count, period, quantity int64) (Throttle, error) {
 	interval := cellInterval(count, period)

@@ -56,7 +56,7 @@ func (l Limit) window() error {
 	return errors.Join(errs...)
 }
 
-// Key returns the key of the calls that were made under name.
+// Key returns the key of the log of calls under name.
 func (w *Window) Key(name string) (string, error) { return w.taken(name, "window") }
 
 // Cmd is the command that admits at most most calls under name, and none if it
