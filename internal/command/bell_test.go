@@ -58,7 +58,7 @@ func wantBetween(t *testing.T, what string, got, from, to time.Duration) {
 	}
 }
 
-// Who takes what was due leaves word of what is due next.
+// A client that takes the due messages tells the waiters when the next message is due.
 func TestBellRingsForEachThatIsDue(t *testing.T) {
 	inABubble(t, func(t *testing.T, env *command.Env) {
 		first, second := waits(t, env, "60000"), waits(t, env, "60000")
@@ -69,7 +69,7 @@ func TestBellRingsForEachThatIsDue(t *testing.T) {
 	})
 }
 
-// What one takes who then dies comes to another when the lease is over.
+// When a client dies with a message, another client gets the message once the lease has ended.
 func TestBellRingsForWhatIsAbandoned(t *testing.T) {
 	t.Run("by one who was woken", func(t *testing.T) {
 		inABubble(t, func(t *testing.T, env *command.Env) {
@@ -89,8 +89,8 @@ func TestBellRingsForWhatIsAbandoned(t *testing.T) {
 			})
 		})
 	}
-	// Nobody here heard of that lease: the bell rings once in the shortest of those
-	// who wait, whoever it rang for before.
+	// No bell here knows that lease: the bell rings once per shortest lease of the waiters, whichever
+	// waiter it rang for before.
 	t.Run("elsewhere", func(t *testing.T) {
 		inABubble(t, func(t *testing.T, env *command.Env) {
 			elsewhere, err := command.NewEnv(env.Client)

@@ -203,7 +203,7 @@ func TestErrorsAreDocumented(t *testing.T) {
 		"TTLHASH.SCAN":   {{"}", "0"}, {"n", "x"}, {"n", "0", "MATCH"}, {"n", "0", "COUNT", "x"}, {"n", "0", "COUNT", "0"}, {"n", "0", "NONE", "1"}},
 		"BF.LOADCHUNK":   {{"k", "x", "y"}},
 	}
-	// What the arguments alone don't show.
+	// Errors that the arguments alone don't show.
 	later := []string{
 		"WRONGTYPE Operation against a key holding the wrong kind of value",
 		"ERR redoubt: this ID is over: it acquired the lock before",

@@ -116,8 +116,8 @@ func (c marks) Do(ctx context.Context, cmd redoubt.Cmd) redoubt.Reply {
 	return r
 }
 
-// A marker that comes when nobody waits here any more is put back, for those who
-// wait elsewhere.
+// A marker that comes when no client waits here any more is put back, for waiters in other
+// processes.
 func TestMarkerIsHandedOn(t *testing.T) {
 	conn, err := goredis.Open(t.Context(), redistest.Start(t).URL())
 	if err != nil {
@@ -152,8 +152,8 @@ func TestMarkerIsHandedOn(t *testing.T) {
 	await.Until(t, 20*time.Second, "the marker is back", there)
 }
 
-// What makes a lost reply harmless costs a key for each who takes at once, not one
-// for each take.
+// The keys that make a lost reply harmless are one per concurrent taker, not one per
+// take.
 func TestTakesLeaveFewKeys(t *testing.T) {
 	s := redistest.Start(t)
 	conn, err := goredis.Open(t.Context(), s.URL())
@@ -206,8 +206,8 @@ func TestQueueIsEmptiedWhenFull(t *testing.T) {
 	}
 }
 
-// What something else wrote into a queue is not given to clients, but dead; and
-// those that look at it are told so.
+// An entry of a queue that another program wrote is dead. No client gets it, and commands that
+// show it say so.
 func TestTakeOfUnreadable(t *testing.T) {
 	s := redistest.Start(t)
 	conn, err := goredis.Open(t.Context(), s.URL())
