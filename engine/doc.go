@@ -19,7 +19,7 @@
 //
 // # Commands
 //
-// Replies are those of Redis 7.0. The commands for the time to live of hash fields are those of Redis
+// Replies equal the replies of Redis 7.0. The commands for the time to live of hash fields come from Redis
 // 8.0. Streams, functions, ACLs, replication and modules are missing: their commands answer an error.
 // docs/engine.md lists what is missing and what differs.
 //

@@ -223,8 +223,8 @@ func TestBatchLosesOne(t *testing.T) {
 	})
 }
 
-// A message that something else has written is buried, and those that came with it
-// are worked on.
+// A foreign entry becomes a dead message, and the other messages of the batch
+// are handled.
 //
 // Promise: A stored entry that is not a message becomes dead and stops no consumer.
 func TestUnreadableMessage(t *testing.T) {
@@ -301,7 +301,7 @@ func TestGraceWithoutServer(t *testing.T) {
 	})
 }
 
-// What a call brings that was under way when ctx ended reaches no handler.
+// Messages of a call that was under way when ctx ended reach no handler.
 //
 // Promise: A consumer that stops hands back its unfinished messages, counts no failure, and keeps
 // to its grace period.

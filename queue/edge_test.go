@@ -64,7 +64,7 @@ func TestMarkerStaysWhileThereIsSomething(t *testing.T) {
 	})
 }
 
-// What is in the place of a message and is none fails like one, and harms no other.
+// An entry that is no message fails like a message, and harms no other.
 //
 // Promise: A stored entry that is not a message becomes dead and stops no consumer.
 func TestStrangeEnvelopes(t *testing.T) {

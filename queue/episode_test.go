@@ -268,7 +268,7 @@ func (e *episode) look() {
 	must(e.t, err)
 	e.same("find "+id, found, e.find(id))
 
-	// What the lists don't show.
+	// The state that the lists don't show.
 	ctx := e.t.Context()
 	inLines, failed := 0, 0
 	for _, line := range e.lines {
@@ -310,7 +310,7 @@ func (m *model) find(id string) wire.MessageInfo {
 	return l
 }
 
-// end empties the queue, which leaves no key but those that are kept for a time.
+// end empties the queue, which leaves only the keys that are kept for a time.
 func (e *episode) end() {
 	must(e.t, e.do(wire.ResumeCmd(e.keys)).Err)
 	cmd, err := wire.LimitCmd(e.keys, wire.Limits{})

@@ -141,7 +141,7 @@ func Example_busyLock() {
 	// refunded at attempt 1
 }
 
-// What a handler returns says how a message goes on.
+// The result of a handler decides what happens to the message.
 func Example_outcomes() {
 	ctx := context.Background()
 	q, err := queue.New[string](connect(), queue.Options{Attempts: 3, Backoff: queue.Constant(0)})
@@ -304,7 +304,7 @@ func Example_tracing() {
 	// span of mails: attempt 1, error <nil>
 }
 
-// What consumers do, in the program's log.
+// The program's log shows the work of consumers.
 func ExampleLog() {
 	logger := slog.New(slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{
 		ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {

@@ -36,8 +36,8 @@ func (f *flaky) Do(ctx context.Context, cmd redoubt.Cmd) redoubt.Reply {
 	return r
 }
 
-// What a lost reply had taken comes with the next one, at once and as the same
-// attempt; and what it settled is no loss.
+// Messages of a lost reply come with the next one, at once and as the same attempt; and the messages that
+// the call settled are not lost.
 //
 // Promise: A repeated pump returns the same messages, so a lost reply loses no message and uses
 // up no attempt.

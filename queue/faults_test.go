@@ -18,7 +18,7 @@ import (
 )
 
 // Several processes put and consume messages of every sort while a fault strikes.
-// What a Put has returned for is done once at least, nothing comes before it is
+// A message whose Put has returned is handled at least once, none comes before it is
 // due, the messages of a group come in their order, what always fails dies of its
 // last attempt, and in the end nothing is left. Of what a fault takes from the
 // server only the times are promised, and that nothing is left.
@@ -224,7 +224,7 @@ func (c *crew) putAll(ctx context.Context, rng *rand.Rand, q *queue.Queue[string
 			r.Lane = queue.Lane(rng.IntN(3) - 1) //nolint:gosec // small
 			rs = append(rs, r)
 		}
-		// One goroutine puts those of a group, each when the one before is in.
+		// One goroutine puts the messages of a group, each after the one before.
 		rs = append(rs, queue.Request[string]{ID: fmt.Sprint(line1, ":", group, ":", n), Group: group})
 		if !c.put(ctx, q, name, rs...) {
 			return

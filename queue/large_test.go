@@ -57,7 +57,7 @@ func TestLargeMessages(t *testing.T) {
 	})
 }
 
-// What is due, and what is abandoned, comes back by 2 MiB a pump.
+// Due and abandoned messages come back by 2 MiB a pump.
 func TestLargeMessagesComeBack(t *testing.T) {
 	lines(t, func(t *testing.T, l *line) {
 		payload := make([]byte, 900<<10)

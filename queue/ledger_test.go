@@ -15,7 +15,7 @@ import (
 	"github.com/redoubt-go/redoubt/queue"
 )
 
-// What a message is told by its id to do with its handler.
+// The id of a message tells its handler what to do.
 const (
 	plain  = "plain"
 	brief  = "brief"  // takes a moment
@@ -94,8 +94,8 @@ func told(note1 func(note)) queue.Handler[string] {
 type ledger struct {
 	mu    sync.Mutex
 	puts  map[string]time.Time // when a message is due at the earliest
-	late  map[string]bool      // those that were put for later
-	acked map[string]bool      // those whose Put has returned
+	late  map[string]bool      // the ones that were put for later
+	acked map[string]bool      // the ones whose Put has returned
 	began map[string][]time.Time
 	done  map[string]time.Time // for the first time
 }
@@ -132,7 +132,7 @@ func (l *ledger) add(n note) {
 	}
 }
 
-// undone are those whose Put has returned and no handler has.
+// undone returns the messages whose Put has returned and no handler has.
 func (l *ledger) undone() (ids []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -228,7 +228,7 @@ func (l *ledger) checkPoison(t *testing.T, loses bool) (n int) {
 	return n
 }
 
-// workOrders are those of a consumer that is a process of its own.
+// workOrders are the orders to a consumer in a process of its own.
 type workOrders struct {
 	Invitation, Prefix string
 	Names              []string

@@ -90,7 +90,7 @@ func TestMessagesAndList(t *testing.T) {
 	})
 }
 
-// What something else wrote into a queue is seen, and can be removed, in each state.
+// A foreign entry in a queue is visible and can be removed, in each state.
 func TestLookAtUnreadable(t *testing.T) {
 	lines(t, func(t *testing.T, l *line) {
 		const foreign = "\x12\x00\x00x"

@@ -10,7 +10,7 @@ import (
 	"github.com/redoubt-go/redoubt/queue"
 )
 
-// What became due while nobody looked is in front of what is put after that.
+// A message that became due while nobody looked is in front of later messages.
 //
 // Promise: Messages of a group run one at a time and in order; a message that failed keeps its
 // turn.
@@ -52,8 +52,8 @@ func TestGroupsWhileNobodyLooks(t *testing.T) {
 	})
 }
 
-// What is due in the same ms is ordered by id, and those of one process are in the
-// order in which they were made.
+// Messages due in the same ms are ordered by id, and the messages of one process by the time of their
+// creation.
 //
 // Promise: Messages of a lane are taken in the order in which they became ready.
 func TestIDsAreInOrder(t *testing.T) {

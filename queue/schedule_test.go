@@ -13,8 +13,8 @@ import (
 	"github.com/redoubt-go/redoubt/queue"
 )
 
-// Three schedulers, of which one dies and one sleeps, and a consumer: each time
-// comes once, and not early. The clock is that of the bubble.
+// Three schedulers and a consumer; one scheduler dies and one sleeps. Each time
+// comes once, and not early. The clock is the bubble's.
 //
 // Promise: Each time of a schedule is put once, by any number of schedulers.
 func TestScheduleOnce(t *testing.T) {
@@ -110,7 +110,7 @@ func TestScheduleThatStands(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), `entry "once"`) || time.Now().Before(once.at) {
 			t.Errorf("%v", err)
 		}
-		// What it had said before was put.
+		// Its earlier messages were put.
 		s, err := q.Info(t.Context(), "q")
 		must(t, err)
 		if s.Ready+s.Due != 3 {

@@ -16,8 +16,8 @@ import (
 // many is more than a script goes over.
 const many = 4100
 
-// inMany makes a queue whose messages m0, m1, … are running, and those of one group, g0, g1, …,
-// are the first running and the others waiting.
+// inMany makes a queue whose messages m0, m1, … are running. Of the group g0, g1, … the first is running and
+// the others wait.
 func (l *line) inMany() {
 	l.t.Helper()
 	messages := make([]wire.Message, 0, 2*many)
@@ -120,7 +120,7 @@ func TestCancelOfOneThatMoves(t *testing.T) {
 	})
 }
 
-// What is large is removed and requeued in steps; one script does all or nothing.
+// Large messages are removed and requeued in steps; one script does all or nothing.
 func TestManyLargeMessages(t *testing.T) {
 	lines(t, func(t *testing.T, l *line) {
 		ctx := t.Context()

@@ -147,7 +147,7 @@ func TestLostReplies(t *testing.T) {
 		if s, err := q.Info(t.Context(), "q"); err != nil || s.Ready != len(many)+1 {
 			t.Errorf("%+v, %v", s, err)
 		}
-		// The replies that bring messages, and those of acks.
+		// The replies with messages, and the replies to acks.
 		var handled atomic.Int64
 		release := make(chan struct{})
 		lose("queue.pump", func() {

@@ -102,7 +102,7 @@ func TestDelaysAreNotCutShort(t *testing.T) {
 	})
 }
 
-// Who sleeps hears of what is due earlier than what it knows of.
+// A sleeping consumer learns of a message that is due earlier than the ones it knows.
 func TestMarkerOfAnEarlierDueTime(t *testing.T) {
 	lines(t, func(t *testing.T, l *line) {
 		marked := func() bool { return l.rdb.Del(t.Context(), l.key("q", "wake")).Val() == 1 }
@@ -292,7 +292,7 @@ func TestGroups(t *testing.T) {
 			t.Fatal("not requeued")
 		}
 		l.wants(counts{waiting: 2, running: 3})
-		l.clock.Advance(time.Minute) // those who have them die
+		l.clock.Advance(time.Minute) // their consumers die
 		l.pump(wire.Pump{})
 		l.wants(counts{waiting: 2, ready: 3})
 		_ = r3

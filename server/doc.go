@@ -1,5 +1,5 @@
 // Package server lets any Redis client use a Go program's engine, or a Redis behind the program. The
-// clients have the commands of Redis and those of Redoubt, such as LOCK.ACQUIRE, LIMIT.TAKE, QUEUE.PUT
+// clients have the commands of Redis and the commands of Redoubt, such as LOCK.ACQUIRE, LIMIT.TAKE, QUEUE.PUT
 // and STOCK.RESERVE, which docs/commands.md lists:
 //
 //	e, err := engine.Open(ctx, engine.Options{})

@@ -53,7 +53,7 @@ func connect(t *testing.T, url string) *redoubt.Client {
 	return client
 }
 
-// A lock is held for everybody: the program itself, clients of the library and those that send
+// A lock is held for everybody: the program itself, clients of the library and clients that send
 // LOCK.ACQUIRE.
 func TestLocksAreShared(t *testing.T) {
 	e := newEngine(t)

@@ -77,8 +77,8 @@ func Example_flashSale() {
 	// no more than there are: true
 }
 
-// The order's number is the id. Whoever knows it, in whatever process, commits
-// or cancels, and may do so again when unsure whether it did.
+// The order's number is the id. Any process that knows it commits or
+// cancels, and may repeat that when it is unsure of the outcome.
 func ExampleInventory_ReserveRequest() {
 	ctx, client := context.Background(), connect()
 

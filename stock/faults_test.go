@@ -169,7 +169,7 @@ type worker struct {
 	add   func(e event, a answer, call, ret time.Time)
 }
 
-// ids are those of reservations: a range for those who share them.
+// ids are the ids of reservations: a range for the processes that share them.
 type ids struct {
 	first, limit int
 	used         map[string]*atomic.Int64 // by item
@@ -194,7 +194,7 @@ func (s *ids) last(rng *rand.Rand, name string) int {
 	return s.first + max(0, int(min(s.used[name].Load(), int64(s.limit)))-1-rng.IntN(4))
 }
 
-// orders are those of a worker that is a process of its own.
+// orders are the orders to a worker in a process of its own.
 type orders struct {
 	ID                 int
 	Invitation, Prefix string

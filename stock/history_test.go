@@ -19,7 +19,7 @@ import (
 	"github.com/redoubt-go/redoubt/stock"
 )
 
-// What a process asked of an item, as an operation in a history.
+// An event is a process's request for an item, as an operation in a history.
 type event struct {
 	name string
 	what string
@@ -27,8 +27,8 @@ type event struct {
 	n    int64
 }
 
-// What it was told. Nothing, when the call failed: then it may have had its
-// effect, at any later time too.
+// An answer is the reply to a request. It is empty when the call failed: the call may then have taken effect, or
+// may take effect at any later time.
 type answer struct {
 	known           bool
 	status          wire.Status
@@ -61,9 +61,9 @@ type ledger struct {
 	void            [maxIDs]bool // cancelled before it reserved anything
 }
 
-// Units that are available, held or sold, and reservations that end once. What
-// a call does depends on the state alone, so one whose answer is not known does
-// the same, at a time that is not known.
+// Units that are available, held or sold, and reservations that end once. A
+// call's effect depends on the state alone, so a call with an unknown answer has the same effect, at an
+// unknown time.
 var stockModel = porcupine.Model{
 	Partition: func(ops []porcupine.Operation) [][]porcupine.Operation {
 		byName := map[string][]porcupine.Operation{}

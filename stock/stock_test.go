@@ -111,8 +111,8 @@ func TestRepeatedCalls(t *testing.T) {
 	})
 }
 
-// What ran out comes back when it is needed, and when somebody looks, without
-// anything that runs in the background.
+// Expired units come back when a buyer needs them, and when somebody looks, without a background
+// process.
 //
 // Promise: Expired units can be reserved again at once.
 func TestExpiredUnitsComeBack(t *testing.T) {
@@ -203,7 +203,7 @@ func TestMoreExpiredThanABatch(t *testing.T) {
 
 // Reservations that nobody ends don't pile up, nor do ids that are over.
 //
-// Promise: What is stored is bounded by the reservations of one TTL and of the last hour.
+// Promise: The reservations of one TTL and of the last hour bound the stored data.
 func TestNothingPilesUp(t *testing.T) {
 	eachFrozen(t, func(t *testing.T, w *world) {
 		v := w.items()

@@ -12,7 +12,7 @@ import (
 	"github.com/redoubt-go/redoubt/ttlhash"
 )
 
-// Hashes in all slots of a cluster, of which each node has a clock of its own.
+// Hashes in all slots of a cluster whose nodes have clocks of their own.
 func TestCluster(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, 3, 0)

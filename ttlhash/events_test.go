@@ -65,7 +65,7 @@ func TestEvents(t *testing.T) {
 			want[f] = "v" + f
 		}
 		must(t, h.Set(ctx, "h", "extended", "v", 100*time.Millisecond))
-		// Who makes no events leaves a field's event when it extends it.
+		// A client without events keeps a field's event when it extends the field.
 		_, _, err := w.hashes.Touch(ctx, "h", "extended", 300*time.Millisecond)
 		must(t, err)
 		must(t, w.hashes.Set(ctx, "h", "no event", "v", 100*time.Millisecond))

@@ -112,7 +112,7 @@ func ExampleHashes_All() {
 	// voucher SPRING true
 }
 
-// Who wants to know that a field is over listens; here until the first event.
+// A program that wants to know of expired fields listens; here until the first event.
 func ExampleHashes_Expired() {
 	ctx, client := context.Background(), connect()
 

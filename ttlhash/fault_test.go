@@ -20,8 +20,8 @@ import (
 )
 
 // The server is killed and started again while fields are set, prolonged, taken and
-// expire. What was acknowledged is there until its deadline and not after it, what was
-// not is there as a whole or not at all, and when all is over nothing is left.
+// expire. An acknowledged field is there until its deadline and not after it, any other
+// is there as a whole or not at all, and at the end nothing is left.
 //
 // HISTORY=10m go test -run TestKilledServer -timeout 1h ./ttlhash runs it for ten minutes
 // on each server instead of a second.
@@ -83,7 +83,7 @@ func killedRound(t *testing.T, d *faults.Deployment, fault faults.Fault, round u
 	await.Until(t, time.Minute, "nothing is left", func() bool { return len(w.left(names[0]))+len(w.left(names[1])) == 0 })
 }
 
-// A user is a process with fields of its own, in a hash with those of others.
+// A user is a process with fields of its own, in a hash with other users' fields.
 type user struct {
 	t       *testing.T
 	rng     *rand.Rand

@@ -64,8 +64,8 @@ func TestNothingIsLeft(t *testing.T) {
 	})
 }
 
-// A field without a deadline keeps the hash; those that have one go all the same, with
-// the next writes.
+// A field without a deadline keeps the hash; fields with one still go, with the next
+// writes.
 func TestForEver(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		ctx := t.Context()

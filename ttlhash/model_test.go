@@ -81,7 +81,7 @@ func TestScriptsFollowTheModel(t *testing.T) {
 					c.Advance(d)
 					m.advance(d)
 				}
-				// All that has a deadline goes, in a sweep. What has none is deleted.
+				// A sweep removes all fields with a deadline. The others are deleted.
 				c.Advance(10 * time.Hour)
 				m.advance(10 * time.Hour)
 				_, err := plain.Sweep(t.Context(), "h")
@@ -192,8 +192,8 @@ func modelStep(t *testing.T, r *rand.Rand, m *model, h, fresh *ttlhash.Hashes, e
 	check(err, ok == there && (!ok || old.deadline.IsZero() == (ms == ttlhash.Never) && (old.deadline.IsZero() || ms == old.deadline.Sub(m.now))), ms, ok)
 }
 
-// compareEvents compares the events of h with those of the model, which may be fewer:
-// 10,000 are kept.
+// compareEvents compares the events of h with the events of the model. h may have fewer: it
+// keeps 10,000.
 func compareEvents(t *testing.T, w *world, m *model) {
 	t.Helper()
 	want, got := 0, map[string]int{}

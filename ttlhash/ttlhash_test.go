@@ -245,7 +245,7 @@ func TestConditions(t *testing.T) {
 	})
 }
 
-// What is over is gone for all calls, and not before: by the server's clock, whatever
+// An expired field is gone for all calls, and not before its deadline: by the server's clock, whatever
 // ours says.
 //
 // Promise: A field is there until its deadline and gone afterwards, by the server's clock, for
@@ -324,7 +324,7 @@ func TestDeadlines(t *testing.T) {
 	})
 }
 
-// Of those who take a field, or set one that is absent, one does.
+// One of several callers takes a field, or sets an absent one.
 //
 // Promise: Of several callers that set an absent field, or take a field, one succeeds.
 func TestOneWins(t *testing.T) {
@@ -488,7 +488,7 @@ func TestReadsGoByTheServersClock(t *testing.T) {
 		c.Advance(-time.Hour)
 		w.set("h", "back", "v", time.Minute)
 		w.expect("back", "v")
-		// Who only reads learns within a second that it was set, since he asks for it.
+		// A process that only reads learns within a second that the field was set.
 		c.Advance(2 * time.Hour)
 		await.Until(t, time.Minute, "a read asks for the time", func() bool { return w.get("back") == "-" })
 		w.expect("stays", "v")

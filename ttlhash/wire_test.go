@@ -8,8 +8,8 @@ import (
 	wire "github.com/redoubt-go/redoubt/internal/wire/ttlhash"
 )
 
-// What writes is never sent twice: in between another may have written. What reads, and
-// what is the same twice, may be.
+// A write is never sent twice: another client may have written in between. A read, and a
+// command with the same effect twice, may be.
 func TestNothingIsWrittenTwice(t *testing.T) {
 	var k wire.Keys
 	for _, c := range []redoubt.Cmd{

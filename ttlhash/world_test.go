@@ -29,7 +29,7 @@ type world struct {
 	hashes *ttlhash.Hashes
 }
 
-// each runs a test on every back end, and on those that expire fields both with that
+// each runs a test on every back end. If a back end expires fields itself, the test runs both with that
 // and with the emulation.
 func each(t *testing.T, run func(t *testing.T, w *world)) {
 	doors.EachInFull(t, func(t *testing.T, b redistest.Backend) {

@@ -53,7 +53,7 @@ func TestLargeReplies(t *testing.T) {
 	if _, parts := elements([]byte(got)); len(parts) != 6 || !strings.Contains(string(parts[4]), large) || string(parts[5]) != "+OK\r\n" {
 		t.Errorf("EXEC: %q", got)
 	}
-	// What is popped is told.
+	// A pop always replies with its elements.
 	for range 10 {
 		run(s, "RPUSH list "+strings.Repeat("x", 200))
 	}
@@ -148,7 +148,7 @@ func TestManyTrackedKeys(t *testing.T) {
 }
 
 // TestManyScripts wants the scripts of EVAL to be forgotten, the oldest first,
-// and those of SCRIPT LOAD to stay.
+// and the scripts of SCRIPT LOAD to stay.
 func TestManyScripts(t *testing.T) {
 	e := small(t)
 	s := e.Session()

@@ -9,9 +9,8 @@ import (
 	"github.com/redoubt-go/redoubt/internal/test/await"
 )
 
-// Who waits for a script when it becomes slow is told BUSY, as is who comes later; what
-// it had locked before is free, nothing of it was done, and work that is nobody's
-// command goes on waiting.
+// A command that waits for a script when the script becomes slow answers BUSY, and so does a later one. Its
+// locks are free, it has done nothing, and work that is no client's command goes on waiting.
 func TestWaitersOfASlowScriptAreToldBusy(t *testing.T) {
 	e := open(t, Options{ScriptTimeout: time.Minute})
 	s := e.Session()

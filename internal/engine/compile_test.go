@@ -24,7 +24,7 @@ func TestScriptsAreCompiledWithoutLocks(t *testing.T) {
 				return e.cache.find(digest[:]) != nil
 			})
 		}
-		// What doesn't compile needs no shard.
+		// A script that doesn't compile needs no shard.
 		want(t, e.Session(), "EVAL return{ 0", "-ERR Error compiling script (new function): user_script:1: unexpected symbol near '<eof>'\r\n")
 		all.each(func(i int) { e.shards[i].mu.Unlock() })
 		for range 3 {
@@ -73,7 +73,7 @@ func TestLongScripts(t *testing.T) {
 	if got := run(s, "EXEC"); !strings.Contains(got, why) {
 		t.Errorf("EXEC: %q", got)
 	}
-	// What a compiled script takes counts.
+	// The memory of a compiled script counts.
 	e.bounds.transaction = 1000
 	run(s, "MULTI")
 	wantError(t, s, "EVAL return'"+strings.Repeat("x", 100)+"' 0", "the transaction is larger than 1000 bytes")

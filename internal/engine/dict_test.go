@@ -43,7 +43,7 @@ func TestScanThroughResizing(t *testing.T) {
 
 func TestRandomIsEven(t *testing.T) {
 	const n, draws = 200, 200000
-	// even has no chain that is longer than those that are chosen from evenly.
+	// even has no chain longer than the chains that are sampled evenly.
 	even := func(d *dict[int]) bool {
 		for i := range d.tables[0].mask + 1 {
 			length := 0

@@ -171,7 +171,7 @@ var templates = map[string][]string{
 
 // TestDifferential compares the replies to random commands on the engine and on redis-server.
 //
-// Promise: The engine's replies are those that Redis 7.0 gives.
+// Promise: The engine's replies equal the replies of Redis 7.0.
 func TestDifferential(t *testing.T) {
 	for name, own := range templates {
 		for _, proto := range []resp.Protocol{resp.RESP2, resp.RESP3} {

@@ -13,7 +13,7 @@
 // # Shards
 //
 // The keyspace is divided by cluster slot into shards with a lock each. A command locks the shards of
-// its keys in ascending order, a transaction those of all its commands, so no command sees half of
+// its keys in ascending order, a transaction the shards of all its commands, so no command sees half of
 // another one. A script locks the shards of its KEYS when its text shows that it uses no other keys, and
 // all shards otherwise. A slow command holds up only commands on the same shards.
 //

@@ -48,8 +48,8 @@ type Options struct {
 	// what it has written stays. Defaults to a minute. Negative means no limit but SCRIPT KILL.
 	ScriptTimeout time.Duration
 	// ScriptSteps is how many steps a script may take, beside ScriptTimeout: calls, turns of loops
-	// and similar work in libraries, to within a few thousand. What a script has written before the
-	// limit stays. Defaults to no limit.
+	// and similar work in libraries, to within a few thousand. Writes of a script before the
+	// limit stay. Defaults to no limit.
 	ScriptSteps int64
 	// StrictKeys refuses scripts the use of keys that they did not declare, as a cluster does. By
 	// default a script may use any key, as on Redis; a script whose text does not show that it

@@ -67,7 +67,7 @@ func TestCommandsAreCountedAsByRedis(t *testing.T) {
 	}
 }
 
-// Who has a cursor of SCAN knows by the run_id whether it is still good.
+// A client with a cursor of SCAN learns from the run_id whether the cursor is still valid.
 func TestRunID(t *testing.T) {
 	id := func(e *Engine) string {
 		_, after, _ := strings.Cut(runScript(e.Session(), "INFO", "server"), "run_id:")

@@ -166,7 +166,7 @@ func TestCommandsOfScriptsStop(t *testing.T) {
 	}
 }
 
-// TestExpiryOfFieldsStops has a command of a script meet a hash of which many fields have expired.
+// TestExpiryOfFieldsStops has a command of a script meet a hash with many expired fields.
 // They expire in steps, and the script can be stopped between two of them.
 func TestExpiryOfFieldsStops(t *testing.T) {
 	clock := newFakeClock()

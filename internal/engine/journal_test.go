@@ -20,7 +20,7 @@ func (j *memoryJournal) Append(e Effect) {
 	j.effects = append(j.effects, kept)
 }
 
-// TestManyFieldsExpireInSteps wants a hash of which many fields expire at the same
+// TestManyFieldsExpireInSteps wants a hash whose fields expire at the same
 // moment to lose them some at a time, whether by itself or before it is read.
 func TestManyFieldsExpireInSteps(t *testing.T) {
 	const n = 10_000

@@ -8,8 +8,8 @@ import (
 	"github.com/redoubt-go/redoubt/internal/engine"
 )
 
-// What MSET remembers of a key is of no use for another, in the same command
-// or the next one of the session.
+// MSET uses its notes on a key for no other key, in the same command or the next one of the
+// session.
 func TestKeysInManyShards(t *testing.T) {
 	e, err := engine.New(engine.Options{})
 	if err != nil {

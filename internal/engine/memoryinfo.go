@@ -8,7 +8,7 @@ import (
 
 // used_memory and MEMORY STATS report the memory that maxmemory limits: the keys with their values.
 // Buffers of clients, subscriptions, scripts and the tables of CLIENT TRACKING are left out. The
-// figures of the allocator are those of the whole process.
+// allocator's figures cover the whole process.
 
 // human writes a number of bytes as Redis does.
 func human(n int64) string {

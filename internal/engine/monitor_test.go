@@ -23,8 +23,8 @@ func watchAll(t *testing.T, e *Engine) (shown func() []string) {
 	}
 }
 
-// The order is that of Redis 7.0: a script stands before its commands, and EXEC
-// behind those of the transaction.
+// The order is Redis 7.0's: a script stands before its commands, and EXEC behind the commands of the
+// transaction.
 func TestMonitorShowsInOrder(t *testing.T) {
 	e := open(t, Options{})
 	shown := watchAll(t, e)

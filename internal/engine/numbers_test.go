@@ -38,8 +38,8 @@ var extremeFloats = []string{
 	"9223372036854775", "9223372036854776", "92233720368547", "0.0001", "1e-9",
 }
 
-// numbered are the commands that take numbers, with N for one of them. Those of one
-// line run one behind the other, and only the last has the number.
+// numbered are the commands that take numbers, with N for one of them. The commands of one
+// line run one after the other, and only the last has the number.
 var numbered = []string{
 	"SRANDMEMBER {t}set N", "SRANDMEMBER {t}ints N", "SRANDMEMBER {t}none N", "HRANDFIELD {t}hash N", "HRANDFIELD {t}hash N WITHVALUES", "HRANDFIELD {t}none N", "ZRANDMEMBER {t}zset N", "ZRANDMEMBER {t}zset N WITHSCORES",
 	"SPOP {t}set N", "SPOP {t}none N", "LPOP {t}list N", "RPOP {t}list N", "LPOP {t}none N", "ZPOPMIN {t}zset N", "ZPOPMAX {t}zset N", "LMPOP N {t}list {t}set LEFT", "LMPOP 1 {t}list LEFT COUNT N", "ZMPOP N {t}zset MIN", "ZMPOP 1 {t}zset MAX COUNT N",

@@ -187,7 +187,7 @@ func TestDumpOfFieldsThatExpire(t *testing.T) {
 	}
 }
 
-// Who waits for a list is served by RESTORE.
+// RESTORE serves a client that waits for a list.
 func TestRestoreWakes(t *testing.T) {
 	e := open(t, Options{})
 	s := e.Session()

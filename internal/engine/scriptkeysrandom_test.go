@@ -125,7 +125,7 @@ func TestRandomScriptsKeepToTheirKeys(t *testing.T) {
 		g := &scripter{Rand: r}
 		g.b.WriteString("local a, b, c, d\n")
 		for range 1 + g.IntN(6) {
-			// What fails must not keep the rest from being run.
+			// A failure must not keep the rest from running.
 			if g.IntN(2) == 0 {
 				g.b.WriteString("pcall(function(...)\n")
 				g.stat()

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// What can't wait gets nothing that waits, and has no effect.
+// A command that must not wait and would have to has no effect.
 func TestTryRun(t *testing.T) {
 	e := open(t, Options{})
 	s, o := e.Session(), e.Session()

@@ -10,8 +10,8 @@ import (
 	"github.com/redoubt-go/redoubt/internal/resp"
 )
 
-// What STOREDIST stores is what Redis does, but for the last digits, which the
-// sine of C and that of Go have in different ways.
+// STOREDIST stores the same distances as Redis, except the last digits: the sine functions of C and Go
+// differ.
 func TestStoreDist(t *testing.T) {
 	p := newPair(t, resp.RESP2)
 	rng := rand.New(rand.NewPCG(1, 1))

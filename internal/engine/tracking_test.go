@@ -129,7 +129,7 @@ func TestTrackingRedirects(t *testing.T) {
 	p.want("%3\r\n$5\r\nflags\r\n~2\r\n$2\r\non\r\n$15\r\nbroken_redirect\r\n$8\r\nredirect\r\n:1\r\n$8\r\nprefixes\r\n*0\r\n")
 }
 
-// What a command that waited did itself is told behind its reply.
+// Invalidations of a blocked command's own changes follow its reply.
 func TestTrackingTellsBehindTheReply(t *testing.T) {
 	e := open(t, Options{})
 	p, w := tracked(t, e, ""), connect(t, e)

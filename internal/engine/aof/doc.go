@@ -98,7 +98,7 @@
 //   - With [Always] records that [Log.Wait] has confirmed survive a power cut. Concurrent callers share
 //     an fsync.
 //   - With [EverySecond] a power cut loses at most the records of the last two seconds, if an fsync takes
-//     less than one; a crash of the process those of the last milliseconds.
+//     less than one; a crash of the process loses the records of the last milliseconds.
 //   - With [Never] a power cut loses the records that the operating system had not written.
 //   - Records are lost from the end only. A record is there whole or not at all.
 //   - A disk that is full, or fails, loses no confirmed record; see [Log.Err]. When a file may not grow,

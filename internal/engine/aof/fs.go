@@ -10,7 +10,7 @@ import (
 var ErrLocked = errors.New("aof: the directory is in use")
 
 // An FS is the directory of a log. [Dir] returns a real one; tests use one that loses unsynced
-// writes. Names are those of files, without a directory.
+// writes. Names are names of files, without a directory.
 type FS interface {
 	// Create makes an empty file, in place of one that is there.
 	Create(name string) (File, error)

@@ -153,7 +153,7 @@ func TestRepairReplacesNoKeptFile(t *testing.T) {
 	}
 }
 
-// asVersion1 makes the headers of files those of version 1, which had no manifest.
+// asVersion1 gives files the headers of version 1, which had no manifest.
 func asVersion1(c copied) copied {
 	old := copied{}
 	for name, b := range c {

@@ -125,7 +125,7 @@ func (sd *side) hash(t testing.TB, key string) map[string]string {
 	return h
 }
 
-// both runs the same on two engines, of which one has the functions.
+// both runs the same on two engines; one has the functions.
 type both struct {
 	clock     *manual
 	lua, goes *side
