@@ -65,7 +65,7 @@ func ExampleGuard_Do_script() {
 	if err := client.Do(ctx, redoubt.Cmd{Name: "SET", Keys: []string{"account"}, Args: []string{"50"}}).Err; err != nil {
 		panic(err)
 	}
-	for _, token := range []int64{7, 9, 8} { // those of three leases
+	for _, token := range []int64{7, 9, 8} { // the tokens of three leases
 		reply := guard.Do(ctx, "account", token, redoubt.Cmd{
 			Script: withdraw, Keys: []string{"account"}, Args: []string{"20"},
 		})

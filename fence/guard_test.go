@@ -136,7 +136,7 @@ func TestScript(t *testing.T) {
 	})
 }
 
-// Many writers with tokens in any order. What each wrote is behind what was
+// Many writers with tokens in any order. A write is behind the writes that were
 // written with a smaller token, and before what was with a larger one.
 //
 // Promise: The tokens of accepted writes never fall, among all processes and

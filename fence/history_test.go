@@ -29,7 +29,7 @@ func itoa(n int64) string { return strconv.FormatInt(n, 10) }
 // 0, or of the largest token, when it is −1.
 type event struct{ token, value int64 }
 
-// What came back. Nothing, when the call failed: then it may have had its
+// An answer, or nothing when the call failed: then it may have had its
 // effect, at any later time too.
 type answer struct {
 	known    bool

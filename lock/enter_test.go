@@ -149,7 +149,7 @@ func TestNoReentryAfterTheDeadline(t *testing.T) {
 	})
 }
 
-// What a lease does not let in: another name, another client, a permit, and a
+// A lease does not let in: another name, another client, a permit, and a
 // reader that would write.
 //
 // Promise: Entering a lease again sends no command, and fails once its

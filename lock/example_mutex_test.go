@@ -130,7 +130,7 @@ func ExampleLease_Enter() {
 	// lock: released
 }
 
-// Those who wait are served in the order in which they asked.
+// Waiters are served in the order in which they asked.
 func ExampleOptions_fair() {
 	ctx, client := context.Background(), connect()
 

@@ -10,7 +10,7 @@ import (
 	"github.com/redoubt-go/redoubt/lock"
 )
 
-// What is on its way to a master when the lease is over takes it no more, as long as
+// An extension on its way to a master when the lease ends takes it no more, as long as
 // the master remembers that; and an extension never makes a part of a lease shorter.
 func TestQuorumExtendRefusesWhatIsOver(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {

@@ -15,7 +15,7 @@ import (
 	wire "github.com/redoubt-go/redoubt/internal/wire/lock"
 )
 
-// A fairModel is what the hash of one lock says of those who ask in order, in Go.
+// A fairModel is what the hash of one lock says of fair waiters, in Go.
 type fairModel struct {
 	id         string
 	state      int // held, free, or just run out
@@ -320,7 +320,7 @@ func (e *fairEpisode) look() {
 	}
 }
 
-// node reads what stands for one that waits. What was before the first is gone.
+// node reads the entry of a waiter. The entries before the first are gone.
 func node(packed string, first bool) (parts []string) {
 	for len(packed) >= 2 {
 		n := int(packed[0])<<8 | int(packed[1])

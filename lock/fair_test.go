@@ -77,7 +77,7 @@ func (r *row) clean() {
 	})
 }
 
-// Those who wait are served in the order in which they queued, whatever their
+// Waiters are served in the order in which they queued, whatever their
 // process, and some have left. Each is two commands, however many wait.
 //
 // Promise: With Fair, waiters are served in the order in which they queued,
@@ -126,7 +126,7 @@ func TestFairOrder(t *testing.T) {
 	})
 }
 
-// Nobody comes in between who asks later, be it without waiting.
+// Nobody comes in between who asks later, not even without waiting.
 //
 // Promise: With Fair, waiters are served in the order in which they queued,
 // across all processes, by two commands each; no later caller gets in between,
@@ -179,7 +179,7 @@ func TestFairLetsNobodyIn(t *testing.T) {
 	})
 }
 
-// Who doesn't ask in order waits until nobody does, whatever it came for and
+// An unfair client waits until no fair client waits, whatever it came for and
 // whoever releases the lock.
 //
 // Promise: With Fair, waiters are served in the order in which they queued,
@@ -238,7 +238,7 @@ func TestFairOrderWhenTheHolderDies(t *testing.T) {
 	})
 }
 
-// When a holder died, those who ask in order have 3 s to come before anybody else.
+// When a holder died, fair waiters have 3 s to come before anybody else.
 //
 // Promise: With Fair, waiters are served in the order in which they queued,
 // across all processes, by two commands each; no later caller gets in between,
@@ -326,7 +326,7 @@ func deadHead(t *testing.T, w *world, name string) (took time.Duration) {
 	return took
 }
 
-// Several processes ask again and again, and give up now and then. Who was queued
+// Several processes ask again and again, and give up now and then. A client that was queued
 // before another asked gets the lock before it.
 //
 // Promise: With Fair, waiters are served in the order in which they queued,

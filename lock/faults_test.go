@@ -25,7 +25,7 @@ import (
 )
 
 // Several processes use locks of every kind while a fault strikes. Whatever order
-// the answers came in, there is an order in which one lock could have given them.
+// the answers came in, one order exists in which one lock could have given them.
 // What a fault takes from the server is not promised; then tokens rise all the
 // same.
 //
@@ -186,7 +186,7 @@ type worker struct {
 	registers map[string]*register
 	add       func(kind string, e event, call, ret time.Time)
 	ends      []func() error
-	late      sync.WaitGroup // for those who write after their lease
+	late      sync.WaitGroup // for holders that write after their lease
 }
 
 // A register is a key that a mutex of the same name protects.

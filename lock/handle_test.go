@@ -88,7 +88,7 @@ func TestHandOver(t *testing.T) {
 
 func faultOf(_ lock.Handle, err error) error { return err }
 
-// What is over can't be resumed, whoever has the lock now.
+// A lease that has ended can't be resumed, whoever has the lock now.
 //
 // Promise: A lease that is handed over ends here and goes on where it is
 // resumed, with a deadline counted from the sending of a confirmed extension;

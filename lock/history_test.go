@@ -17,7 +17,7 @@ import (
 	"github.com/redoubt-go/redoubt/lock"
 )
 
-// What happened to a lock, as an operation in a history. The fence names the
+// An event of a lock, as an operation in a history. The fence names the
 // lease.
 type event struct {
 	name  string
@@ -53,8 +53,8 @@ const (
 // it, and the largest fence so far.
 type held struct{ holder, fence int64 }
 
-// One holder at a time, with fences that rise. What a client never learnt the
-// outcome of is no operation: whoever sees such a lease says so. It may end at
+// One holder at a time, with fences that rise. An acquire whose outcome a client never
+// learnt is no operation: a client that sees such a lease says so. It may end at
 // any time, but hold the lock only while nobody else does.
 var lockModel = porcupine.Model{
 	Partition: byName,
@@ -76,7 +76,7 @@ var lockModel = porcupine.Model{
 }
 
 // tokenModel is all that is left when the server loses what it acknowledged, or
-// its clock jumps: tokens that rise. Those of readers are those of writers.
+// its clock jumps: tokens that rise. Readers have the tokens of writers.
 var tokenModel = porcupine.Model{
 	Partition: byName,
 	Init:      func() any { return int64(0) },

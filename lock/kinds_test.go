@@ -208,7 +208,7 @@ func TestLateCopiesOfEveryKindAreVoid(t *testing.T) {
 		must(t, err)
 		must(t, lease.Release(t.Context()))
 		if strings.HasSuffix(t.Name(), "semaphore") || strings.HasSuffix(t.Name(), "reader") {
-			// Those of a Mutex remember the last that was released, here the rival.
+			// Scripts of a Mutex remember the last that was released, here the rival.
 			late("after an unknown outcome")
 		}
 	})

@@ -87,7 +87,7 @@ func TestLatchCounts(t *testing.T) {
 	})
 }
 
-// Whoever waits goes on at zero, in however many processes, some of them dead;
+// Waiters go on at zero, in however many processes, some of them dead;
 // until then each process has sent three commands.
 //
 // Promise: A member counts a latch down once, however often it repeats the

@@ -88,7 +88,7 @@ func checkList(t *testing.T, c *redoubt.Client) {
 // Promise: List finds every lock that is held from its beginning to its end.
 func TestList(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		// Keys of others that look like those of locks.
+		// Keys of others that look like the keys of locks.
 		must(t, w.rdb.Set(t.Context(), w.key("text"), "x", 0).Err())
 		must(t, w.rdb.HSet(t.Context(), w.key("hash"), "f", "v").Err())
 		must(t, w.rdb.HSet(t.Context(), w.key("half"), "id", "g", "shared", "g", "until", time.Now().Add(time.Hour).UnixMicro()).Err())

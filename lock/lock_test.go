@@ -404,7 +404,7 @@ func TestContextsThatEndAreForgotten(t *testing.T) {
 	})
 }
 
-// Whoever releases a lost lease is told each time, not only the first.
+// A caller that releases a lost lease is told each time, not only the first.
 func TestReleaseOfALostLeaseSaysSoAgain(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		m := w.mutex(w.client(), lock.Options{TTL: 20 * time.Millisecond, NoRenew: true})

@@ -112,7 +112,7 @@ func newEpisode(t *testing.T, w *world, seed uint64) *episode {
 	e := &episode{T: t, model: &model{}, rng: rand.New(rand.NewPCG(seed, 0)), w: w, c: w.client()}
 	e.key = w.key(t.Name())
 	prefix := w.Prefix + t.Name()
-	// The more waiters, the less often the queue is empty. Those of an odd seed
+	// The more waiters, the less often the queue is empty. Waiters of an odd seed
 	// are mostly dead, more than one release tries.
 	n, dead := 2+e.rng.IntN(8), 0
 	if seed%2 == 1 {
@@ -239,7 +239,7 @@ func (e *episode) acquire(id string, ttl time.Duration, waiter string) {
 	}
 }
 
-// end runs one of the commands that are release.lua, and sees whom it wakes.
+// end runs one of the commands that are release.lua, and returns the waiters that it wakes.
 func (e *episode) end(what string, cmd redoubt.Cmd, id, waiter string, void bool) {
 	e.note("%s %s%q", what, id, waiter)
 	released, err := wire.ReadRelease(e.c.Do(e.Context(), cmd))

@@ -48,7 +48,7 @@ func TestSlot(t *testing.T) {
 	}
 }
 
-// All or none, whichever is busy, and the same locks as those of a Mutex.
+// All or none, whichever is busy, and the same locks as a Mutex has.
 //
 // Promise: A Multi holds all its names or, in the end, none; Multis whose sets
 // overlap never wait for each other.

@@ -50,7 +50,7 @@ func clocks(t *testing.T, n int) (clocks []*clock, conns []redoubt.Conn, fickles
 
 // The clocks of the masters are hours apart, and each lease has another majority.
 // Tokens rise all the same: the one of the master whose clock is ahead is known to
-// those of which the next majority consists.
+// the clocks of the next majority.
 //
 // Promise: The tokens of a Quorum rise strictly, whatever the clocks of the
 // masters show.

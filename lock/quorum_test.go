@@ -99,7 +99,7 @@ func (m *masters) holding(lease *lock.Lease) (n int) {
 }
 
 // For every subset of the masters: with it out of reach the lock is acquired if a
-// majority is left, and otherwise nothing of the attempt stays. What is out of reach
+// majority is left, and otherwise nothing of the attempt stays. A lost master
 // is taken when it is back.
 //
 // Promise: A lease of a Quorum lasts while a majority of the masters is

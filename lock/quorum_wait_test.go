@@ -29,7 +29,7 @@ func (m *masters) queued() (n int) {
 	return n
 }
 
-// Whoever waits sends nothing while it waits, and is woken by the release.
+// A waiter sends nothing while it waits, and is woken by the release.
 //
 // Promise: A cancelled attempt of a Quorum leaves nothing on the masters,
 // callers that try at the same time all get their turn, and a waiter sends
@@ -166,7 +166,7 @@ func TestQuorumCancelledWaitsLeaveNothing(t *testing.T) {
 	})
 }
 
-// Quorums on different masters, of which the first is the same, wait side by side.
+// Quorums on different masters with the same first one wait side by side.
 func TestQuorumsThatShareAMaster(t *testing.T) {
 	m := startMasters(t, "engine", 5)
 	var clients []*redoubt.Client

@@ -153,7 +153,7 @@ func (s *stub) mutex(tb testing.TB, client *redoubt.Client, ttl time.Duration) *
 	return m
 }
 
-// take acquires n locks of which as many are on each node, and returns them and
+// take acquires n locks, as many on each node, and returns them and
 // their keys by node.
 func (s *stub) take(tb testing.TB, client *redoubt.Client, m *lock.Mutex, n int) (leases map[string][]*lock.Lease, keys map[string][]string) {
 	tb.Helper()
@@ -383,7 +383,7 @@ func (c *recorded) PipelineEach(ctx context.Context, cmds []redoubt.Cmd, each fu
 	})
 }
 
-// One process holds many locks on a cluster of three nodes, of which one dies: it
+// One process holds many locks on a cluster of three nodes. One dies: it
 // is stopped, so that nothing is refused, or killed. The locks on the others are
 // each renewed within half of their TTL.
 //
@@ -478,7 +478,7 @@ func TestManyLocksOutliveAShard(t *testing.T) {
 	}
 }
 
-// What it costs to hold a lock: the memory of one, and the time to renew it as one
+// The cost of holding a lock: the memory of one, and the time to renew it as one
 // of 100, without the server and its client.
 func BenchmarkRenewal(b *testing.B) {
 	const n = 10_000

@@ -82,7 +82,7 @@ func TestReplicasOfNone(t *testing.T) {
 	})
 }
 
-// On a cluster those of the primary that owns the name are asked.
+// On a cluster the replicas of the primary that owns the name are asked.
 //
 // Promise: With Replicas, a lock is acquired only once that many replicas
 // confirm it, and is released otherwise.

@@ -40,7 +40,7 @@ func (e *rwEpisode) left() (left time.Duration) {
 
 func (e *rwEpisode) claimed() bool { return e.claimBy != "" && e.claimFor == e.fence }
 
-// The scripts of a reader/writer lock do what the model does, together with those
+// The scripts of a reader/writer lock do what the model does, together with the scripts
 // of a Mutex, whatever comes in whatever order: replies, who is woken.
 //
 // Promise: No writer holds an RWMutex or a Mutex together with readers or
@@ -234,7 +234,7 @@ func (e *rwEpisode) read(id string, ttl time.Duration, waiter string) {
 		}
 		e.reading[id] = ttl
 		if founds {
-			// What the hash said of the last writer, it says of the readers now.
+			// The fields of the last writer belong to the readers now.
 			e.id = ""
 		}
 		e.leave(waiter)

@@ -202,7 +202,7 @@ func (e *permitEpisode) force(id string) {
 	}
 }
 
-// woken runs do and returns whom that wakes.
+// woken runs do and returns the waiters that it wakes.
 func (e *episode) woken(do func() error) string {
 	must(e.T, do())
 	mark := e.w.Prefix + e.Name() + ":mark"
@@ -235,7 +235,7 @@ func (e *permitEpisode) look() {
 			e.Errorf("the place %s has %q, want %q", place, hash[place], waiter)
 		}
 	}
-	// What ran out may still be there, and nothing else.
+	// Only leases that ran out may still be there.
 	fields := 2 * len(e.queue)
 	for _, f := range []string{"head", "tail", "fence"} {
 		if _, ok := hash[f]; ok {

@@ -145,7 +145,7 @@ func dialled(t *testing.T, d *faults.Deployment) *redoubt.Client {
 	return clienttest.New(t, conn, "")
 }
 
-// channels are those that anybody listens on.
+// channels are all channels with a listener.
 func channels(t *testing.T, d *faults.Deployment) []string {
 	t.Helper()
 	list := d.Texts(t, "PUBSUB", "CHANNELS")
@@ -226,7 +226,7 @@ func cancelledWaitsLeaveNothing(t *testing.T, d *faults.Deployment) {
 			eventually(t, "no goroutine is left", func() bool {
 				stacks := make([]byte, 1<<22)
 				return !bytes.Contains(stacks[:runtime.Stack(stacks, true)], []byte("redoubt/lock.(")) &&
-					runtime.NumGoroutine() < before+30 // those of connections that were not open yet
+					runtime.NumGoroutine() < before+30 // connections that were not open yet have some
 			})
 		})
 	}

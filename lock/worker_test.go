@@ -11,7 +11,7 @@ import (
 	"github.com/redoubt-go/redoubt/internal/test/faults"
 )
 
-// orders are those of a worker that is a process of its own.
+// orders are the orders to a worker in a process of its own.
 type orders struct {
 	ID                         int
 	Invitation, Server, Prefix string

@@ -88,7 +88,7 @@ func TestWindowAgreesWithSortedSet(t *testing.T) {
 	})
 }
 
-// What the articles' versions do, and the log does not.
+// The articles' versions do this, and the log does not.
 //
 // Promise: A Window decides as a list of all calls would, exactly and by the
 // microsecond, and its log holds no more calls than the limit.

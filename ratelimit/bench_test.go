@@ -79,7 +79,7 @@ func benchLeased(b *testing.B) *ratelimit.Leased {
 	return h
 }
 
-// What the package itself costs a call: the rest is the Conn's.
+// The cost of the package itself for a call: the rest is the Conn's.
 func BenchmarkAllowWithoutServer(b *testing.B) {
 	l := benchLimiter(b, clienttest.New(b, answering{redoubt.Reply{Val: []any{int64(1), int64(1_760_000_000_000_000), int64(0), int64(1000)}}}, "rd"))
 	ctx := b.Context()

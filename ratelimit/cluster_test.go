@@ -17,7 +17,7 @@ import (
 )
 
 // On a cluster every operation finds its node, by the name in braces, and
-// AllowMany asks those of all its names at once: the calls of one name are decided
+// AllowMany asks the nodes of all its names at once: the calls of one name are decided
 // in their order.
 func TestCluster(t *testing.T) {
 	cluster := redistest.StartCluster(t, 3, 0)

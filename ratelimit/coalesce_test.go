@@ -69,7 +69,7 @@ func (g *gate) sent() (names []string) {
 var poll = await.Soon
 
 // inPlace waits until the caller that came as number k, from 0, is under way alone or
-// queues behind the one that is. Those behind it queue however long the test takes.
+// queues behind the one that is. The callers behind it queue however long the test takes.
 func inPlace(t *testing.T, g *gate, l *ratelimit.Limiter, k int) {
 	t.Helper()
 	poll(t, fmt.Sprintf("caller %d is in its place", k), func() bool {
@@ -212,7 +212,7 @@ func TestCoalescedCancelled(t *testing.T) {
 		g.open()
 		must(t, <-errs[3])
 		cancels[3]()
-		if d := peek(t, l, "a"); d.Remaining != 8 { // those of 2 and 3: 0 was held back, and 1 never left
+		if d := peek(t, l, "a"); d.Remaining != 8 { // the tokens of 2 and 3: 0 was held back, and 1 never left
 			t.Errorf("%s", show(d))
 		}
 

@@ -74,7 +74,7 @@ func TestConcurrencyLimit(t *testing.T) {
 	})
 }
 
-// What a dead process leaves behind comes back with its TTL; who lives extends.
+// The calls of a dead process come back with their TTL; a living process extends them.
 //
 // Promise: No more calls of a Concurrency than its limit are under way, unless
 // one is still at work that was not extended for a TTL.
@@ -188,7 +188,7 @@ func TestCallKeepAlive(t *testing.T) {
 	})
 }
 
-// Who can't prolong a call hears of it before another may take its place, however
+// A process that can't extend a call hears of it before another may take its place, however
 // the server is silent: from the beginning, or after it has been prolonged.
 func TestCallLostInTime(t *testing.T) {
 	for silentAfter, ends := range map[time.Duration]time.Duration{

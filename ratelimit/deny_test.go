@@ -119,7 +119,7 @@ func TestDeniedFloodOnServer(t *testing.T) {
 	})
 }
 
-// What is answered from memory is what the server would have answered.
+// Answers from memory are as the server would have answered.
 func TestDenialsAreTheServers(t *testing.T) {
 	inBubble(t, func(t *testing.T, client *redoubt.Client, sent *clienttest.Counter) {
 		r := randtest.Rand(t)
@@ -256,7 +256,7 @@ func TestDenialIsOvertaken(t *testing.T) {
 	})
 }
 
-// What is remembered is bounded.
+// The memory of refusals is bounded.
 func TestDenialsAreBounded(t *testing.T) {
 	inBubble(t, func(t *testing.T, client *redoubt.Client, _ *clienttest.Counter) {
 		l := denying(t, client, ratelimit.Limit{Rate: 1, Period: time.Hour, Burst: 1})

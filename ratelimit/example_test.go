@@ -39,7 +39,7 @@ func Example() {
 	// refused, retry after 20s
 }
 
-// A limit on bytes: 1 MiB a second, of which a quarter may come at once.
+// A limit on bytes: 1 MiB a second, a quarter of it at once.
 func ExampleLimiter_AllowN() {
 	ctx, client := context.Background(), connect()
 

@@ -19,7 +19,7 @@ import (
 	"github.com/redoubt-go/redoubt/ratelimit"
 )
 
-// Without a server, be it dead or a black hole, each choice answers and says that
+// Without a server, dead or a black hole, each choice answers and says that
 // it is degraded; when the server is back it decides again.
 //
 // Promise: While the server doesn't answer, OnFailure decides and

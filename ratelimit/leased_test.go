@@ -214,7 +214,7 @@ func TestLeasedHolders(t *testing.T) {
 		}
 		wg.Wait()
 		first, last = u.at[0], u.at[len(u.at)-1]
-		// What one is told and when it notes it differ by what the scheduler does.
+		// An answer and the time when it is noted differ by what the scheduler does.
 		u.keeps(t, limit, holders, opts, 100*time.Millisecond)
 		least := int((last - first).Seconds() * float64(limit.Rate) * 0.7)
 		if len(u.at) < least {
@@ -273,8 +273,8 @@ func TestLeasesSaveRoundTrips(t *testing.T) {
 	})
 }
 
-// What is not used comes back: after a Close, and when it has lain for half a
-// TTL. What a crash took comes back with time alone.
+// Unused tokens come back: after a Close, and when they have lain for half a
+// TTL. The tokens of a crashed holder come back with time alone.
 //
 // Promise: N holders of leased tokens use in any time W at most B + r·W +
 // min(N·k, r·TTL) tokens; unused tokens go back once, less what has come back
@@ -520,7 +520,7 @@ func TestLeasesOfAChangedLimit(t *testing.T) {
 			}
 		}
 		must(t, l.Set(ctx, "a", ratelimit.Limit{Rate: 1, Period: time.Second, Burst: 200}))
-		d, err := busy.AllowN(ctx, "a", 100) // 91 of them, and then 9 for those of the old limit
+		d, err := busy.AllowN(ctx, "a", 100) // 91 of them, and then 9 in place of the old limit's
 		if err != nil || !d.Allowed {
 			t.Fatalf("%+v, %v", d, err)
 		}

@@ -28,8 +28,8 @@ func (d distant) Pipeline(ctx context.Context, cmds []redoubt.Cmd) []redoubt.Rep
 	return d.Conn.Pipeline(ctx, cmds)
 }
 
-// Of callers who wait for more tokens none takes those of another, and the second
-// call asks for all of them. What it brings for somebody who has left goes back.
+// No caller that waits for more tokens takes the tokens of another, and the second
+// call asks for all of them. Tokens for a caller that has left go back.
 //
 // Promise: Callers that wait while a Leased asks for more tokens are served in
 // turn, and one call asks for all of them.
@@ -68,7 +68,7 @@ func TestLeasedServesInTurn(t *testing.T) {
 		if n := sent.Commands.Load(); n != 2 {
 			t.Errorf("%d calls of the server; want 2", n)
 		}
-		// Those who have their answer at the same time are woken in any order.
+		// Callers with an answer at the same time are woken in any order.
 		if slices.Sort(order[:2]); !slices.Equal(order[:2], []int{0, 1}) {
 			t.Errorf("served in the order %v", order)
 		}

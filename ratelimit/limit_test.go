@@ -136,7 +136,7 @@ func TestLongRun(t *testing.T) {
 	}
 }
 
-// What New takes is never slower than asked, and at most a part in a hundred
+// A limit that New accepts is never slower than asked, and at most a part in a hundred
 // faster; at up to a million a second, a part in a thousand.
 //
 // Promise: No token is lost: an unused limit gives Burst tokens at once, and

@@ -244,7 +244,7 @@ func TestClockSteps(t *testing.T) {
 	})
 }
 
-// What is refused or peeked at changes nothing on the server, not the expiry
+// A call that is refused or takes nothing changes nothing on the server, not the expiry
 // either.
 //
 // Promise: A refusal takes nothing, and neither does a call for no tokens.
@@ -377,7 +377,7 @@ func TestBareKeysShareWithThrottle(t *testing.T) {
 	})
 }
 
-// What each method sends: one command, and how it may be sent again.
+// Each method sends one command, and how it may be sent again.
 //
 // Promise: Every method costs one round trip, and the server runs TIME, GET
 // and at most one SET for it.
@@ -421,7 +421,7 @@ func (c *recording) Do(ctx context.Context, cmd redoubt.Cmd) redoubt.Reply {
 	return c.Conn.Do(ctx, cmd)
 }
 
-// What it costs the server: TIME and GET, and SET when tokens are taken.
+// The cost for the server: TIME and GET, and SET when tokens are taken.
 //
 // Promise: Every method costs one round trip, and the server runs TIME, GET
 // and at most one SET for it.

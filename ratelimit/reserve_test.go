@@ -202,7 +202,7 @@ func TestTakeUpTo(t *testing.T) {
 	})
 }
 
-// What is given back is at most what is out, and comes once for each id.
+// A refund gives at most the taken tokens back, once for each id.
 //
 // Promise: A refund never gives more than was taken, and only once for each
 // id.
@@ -286,7 +286,7 @@ func TestCancelLongAfter(t *testing.T) {
 	})
 }
 
-// Who refunds all the time, as middleware does what it refuses, does not fill
+// A process that refunds all the time, as middleware does after a refusal, does not fill
 // the server with ids that nobody can name again.
 func TestRefundsAreForgotten(t *testing.T) {
 	eachFrozen(t, func(t *testing.T, w *world) {

@@ -22,7 +22,7 @@ func (w *world) storedLimiter(t *testing.T) *ratelimit.Limiter {
 	return l
 }
 
-// Limits that are kept on the server decide as those of the options do, in every
+// Limits that are kept on the server decide as the limits of the options do, in every
 // operation.
 //
 // Promise: The first of many callers defines a stored limit, and a change

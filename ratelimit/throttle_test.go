@@ -122,7 +122,7 @@ func TestThrottleAgreesWithModel(t *testing.T) {
 				delete(model.tats, key)
 			}
 		}
-		// What is a thousand years ahead would refuse all else to the end.
+		// A TAT a thousand years ahead would refuse all else to the end.
 		if fresh := "k" + strconv.Itoa(r.IntN(25)); r.IntN(2) == 0 {
 			must(t, client.Do(t.Context(), redoubt.Cmd{Name: "DEL", Keys: []string{fresh}}).Err)
 			delete(model.tats, fresh)

@@ -17,7 +17,7 @@ import (
 )
 
 // bubble runs a test in a bubble of testing/synctest with an engine, so that
-// the server's clock and the timers of those who wait are one and exact.
+// the server's clock and the timers of the waiters are one and exact.
 func bubble(t *testing.T, opts ratelimit.Options, run func(t *testing.T, l *ratelimit.Limiter)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {

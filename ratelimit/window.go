@@ -75,7 +75,7 @@ func (w *Window) AllowN(ctx context.Context, name string, n int) (Decision, erro
 	return decision(d), err
 }
 
-// TakeUpTo admits up to n calls under name, at least 1, as far as there is room:
+// TakeUpTo admits up to n calls under name, at least 1, as far as the window has room:
 // Decision.Taken says how many.
 func (w *Window) TakeUpTo(ctx context.Context, name string, n int) (Decision, error) {
 	if n < 1 {

@@ -94,7 +94,7 @@ func TestFields(t *testing.T) {
 		for range 2 {
 			wantStatus(t, get(), 204, "RateLimit-Policy", policies)
 		}
-		// Whoever is refused by the second has paid nothing to the first, and is
+		// A request that the second refuses has paid nothing to the first, and is
 		// told of the second only: Retry-After must not be before any t.
 		for range 3 {
 			wantStatus(t, get(), 429, "RateLimit-Policy", `"all \"of\" us";q=3;w=3600`, "RateLimit", `"all \"of\" us";r=0;t=1200`, "Retry-After", "1200")
