@@ -63,8 +63,8 @@ func (a *Admin) Info(ctx context.Context, cache, key string) (info Info, found b
 	return infos[0], true, nil
 }
 
-// infos describes the entries of names, of which each is "<cache>:<key>". It leaves out keys that are
-// gone or hold no entry.
+// infos describes the entries of names; a name is "<cache>:<key>". It leaves out keys that are gone or
+// hold no entry.
 func (a *Admin) infos(ctx context.Context, names []string) (infos []Info, err error) {
 	var cmds []redoubt.Cmd
 	for _, name := range names {

@@ -9,7 +9,8 @@ import (
 	"github.com/redoubt-go/redoubt/cache"
 )
 
-// An Admin reads, lists and invalidates entries without knowing their types. Local levels hear of it.
+// An Admin reads, lists and invalidates entries without knowing their types. Local levels get its
+// invalidations.
 func TestAdmin(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		admin, err := cache.NewAdmin(w.client(), cache.AdminOptions{})

@@ -13,8 +13,8 @@ import (
 	"github.com/redoubt-go/redoubt/internal/test/redistest"
 )
 
-// A hit of the local level, beside otter alone, with the expiry that a local level needs
-// and without.
+// BenchmarkLocalHit measures a hit of the local level beside otter alone, with the expiry that a
+// local level needs and without.
 func BenchmarkLocalHit(b *testing.B) {
 	const keys = 10_000
 	type user struct {
@@ -58,7 +58,7 @@ func BenchmarkLocalHit(b *testing.B) {
 	}
 }
 
-// A hit on the server at 256 callers, beside GET alone.
+// BenchmarkRemoteHit measures a hit on the server at 256 callers beside GET alone.
 func BenchmarkRemoteHit(b *testing.B) {
 	server := redistest.Start(b)
 	w := &world{prefix: "p", t: b, dial: func() redis.UniversalClient { return redis.NewClient(&redis.Options{Addr: server.Addr()}) }}

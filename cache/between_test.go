@@ -54,8 +54,11 @@ func isScript(cmd redoubt.Cmd, name string) bool {
 	return cmd.Script != nil && cmd.Script.Name() == name
 }
 
-// What was asked for before the local level listens is not kept: nobody could have told
-// that it was invalidated meanwhile.
+// A value that was read before the local level listens is not kept, because it may have been
+// invalidated meanwhile.
+//
+// Promise: while a process is connected, its local level serves no value older than 100 ms; while
+// it is not, none older than LocalTTL, and StaleIfError if it is set.
 func TestLocalLevelBeginsEmpty(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		b, s, conn := w.users(), newSource("old"), newHooked(w)
@@ -76,7 +79,9 @@ func TestLocalLevelBeginsEmpty(t *testing.T) {
 	})
 }
 
-// A value is found by its tag also when that was invalidated while it was set.
+// A tag that is invalidated while a value is set invalidates the value.
+//
+// Promise: a tag invalidates all entries that have it, also entries that are being loaded.
 func TestTagWhileItIsSet(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		tags := func(o *options) { o.Tags = func(_, _ string) []string { return []string{"x"} } }
@@ -95,8 +100,10 @@ func TestTagWhileItIsSet(t *testing.T) {
 	})
 }
 
-// A lease, and what is set, are sent once: a copy that came later would undo what was done
-// in between. The rest may be sent again.
+// A lease and a Set are sent once: a later copy would undo changes in between. The other commands
+// may be sent again.
+//
+// Promise: a command that takes a lease or sets a value is never sent twice.
 func TestWhatIsSentOnce(t *testing.T) {
 	t.Parallel()
 	w := onCluster(t)

@@ -6,19 +6,18 @@ import (
 	"time"
 )
 
-// A breaker leaves alone what has failed several times in a row, for a while, and then
-// lets one call after the other try until one succeeds.
+// A breaker stops calls for a while after several failures in a row. Then it lets one call at a
+// time try until one succeeds.
 type breaker struct {
 	limit int // failures in a row; 0: never breaks
 	rest  time.Duration
 
-	failed atomic.Int64 // written with mu held; all calls read it, and mostly it is 0
+	failed atomic.Int64 // written with mu held; all calls read it; mostly 0
 	mu     sync.Mutex
-	until  time.Time // when the next may try
+	until  time.Time // when the next call may try
 }
 
-// allow reports whether a call may be made. A call that was allowed must be followed
-// by done.
+// allow reports whether a call may be made. The caller must call done after it.
 func (b *breaker) allow() bool {
 	if b.limit == 0 || b.failed.Load() < int64(b.limit) {
 		return true
@@ -32,11 +31,11 @@ func (b *breaker) allow() bool {
 	if now.Before(b.until) {
 		return false
 	}
-	b.until = now.Add(b.rest) // this one tries, the others wait for it
+	b.until = now.Add(b.rest) // this call tries, the others wait
 	return true
 }
 
-// done tells how a call went.
+// done notes whether a call succeeded.
 func (b *breaker) done(ok bool) {
 	if b.limit == 0 || ok && b.failed.Load() == 0 {
 		return

@@ -8,7 +8,7 @@ import (
 	"github.com/redoubt-go/redoubt/internal/test/await"
 )
 
-// While it is broken one call after the other tries, and the first success mends it.
+// While it is broken one call at a time tries, and the first success mends it.
 func TestBreakerLetsOneTry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := breaker{limit: 2, rest: time.Second}

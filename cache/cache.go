@@ -19,25 +19,25 @@ const (
 	channelPart = "evict"
 )
 
-// A Cache is what was read from a source, by key, on a server that many processes
-// share. Make one for each kind of value with [New], and Close it after use.
+// A Cache keeps the values of a source, by key, on a server that many processes share. Make one for
+// each kind of value with [New], and Close it after use.
 //
-// [Cache.Get] and [Cache.Invalidate] are what most callers need. All methods may be
-// called by many goroutines at once.
+// [Cache.Get] and [Cache.Invalidate] are what most callers need. All methods may be called by many
+// goroutines at once.
 type Cache[K comparable, V any] struct {
 	client  *redoubt.Client
 	opts    Options[K, V]
-	id      string // 16 hexadecimal digits: tells the messages of this Cache from others'
-	channel string // on which local levels hear what was invalidated
+	id      string // 16 hexadecimal digits that begin the messages of this Cache
+	channel string // carries invalidations to local levels
 	clock   *clock
-	local   *local[K, V] // nil without
+	local   *local[K, V] // nil if Local is 0
 
 	source, server breaker
 	renewEvery     time.Duration
-	slots          chan struct{} // one for each load that runs
+	slots          chan struct{} // holds one token for each running load
 	counters       counters
 
-	ctx      context.Context //nolint:containedctx // ends with the Cache, and with it what it does in the background
+	ctx      context.Context //nolint:containedctx // ends with the Cache; background work depends on it
 	end      context.CancelFunc
 	working  sync.WaitGroup
 	stopOnce sync.Once
@@ -51,23 +51,23 @@ type Cache[K comparable, V any] struct {
 	}
 }
 
-// A Loader asks the source for a key. It returns found = false when the source has
-// none, which is remembered, and an error when it doesn't know, which is not. ctx has
-// the values of the first caller's; it ends with [Options.LoadTimeout] or when the
-// Cache is closed, not when a caller leaves.
+// A Loader asks the source for a key. It returns found = false if the source does not have the key;
+// the cache remembers that. It returns an error if it does not know; the cache does not remember
+// that. ctx has the values of the first caller's. It ends after [Options.LoadTimeout] or when the
+// Cache is closed, and not when a caller leaves.
 type Loader[K comparable, V any] func(ctx context.Context, key K) (v V, found bool, err error)
 
-// A place is where an entry is.
+// A place is a key and the names of its entry.
 type place[K comparable] struct {
 	key   K
-	text  string // of the key
-	name  string // as that of Client.Key
+	text  string // the text of the key
+	name  string // the name for Client.Key
 	entry string // the key on the server
-	aside string // in a cache with tags, another key beside it; see keys
+	aside string // in a cache with tags, a second key; see keys
 }
 
-// keys returns the keys of the scripts that begin a load or set a value. With tags they are two,
-// like those of the script that notes a tag, and the scripts use the first. So a pool without
+// keys returns the keys of the scripts that begin a load or set a value. With tags there are two
+// keys, as in the script that notes a tag; the scripts use only the first. So a pool without
 // hash_tag, which would refuse to note the tag, refuses before anything is loaded or stored.
 func (p place[K]) keys() []string {
 	if p.aside == "" {
@@ -76,21 +76,21 @@ func (p place[K]) keys() []string {
 	return []string{p.entry, p.aside}
 }
 
-// An answer is what the source has of a key.
+// An answer is what the source returned for a key.
 type answer[V any] struct {
 	v     V
 	found bool
 }
 
 const (
-	// serverFailures in a row are taken for a server that is down; it is tried
-	// again after serverRest, by one call.
+	// After serverFailures failures in a row the server counts as down. After serverRest one call
+	// tries it again.
 	serverFailures = 3
 	serverRest     = 500 * time.Millisecond
 )
 
-// New returns a Cache on client. It sends nothing, unless [Options.Local] is set: then
-// it subscribes, in the background.
+// New returns a Cache on client. It sends nothing, unless [Options.Local] is set: then it
+// subscribes in the background.
 func New[K comparable, V any](client *redoubt.Client, opts Options[K, V]) (*Cache[K, V], error) {
 	err := opts.setDefaults()
 	if client == nil {
@@ -100,7 +100,7 @@ func New[K comparable, V any](client *redoubt.Client, opts Options[K, V]) (*Cach
 		return nil, err
 	}
 	if opts.Local > 0 && !client.CanSubscribe() {
-		return nil, fmt.Errorf("cache: Local is %d, and nothing would tell what was invalidated: %w", opts.Local, redoubt.ErrNoSubscriber)
+		return nil, fmt.Errorf("cache: Local is %d, which needs a client that can subscribe to invalidations: %w", opts.Local, redoubt.ErrNoSubscriber)
 	}
 	channel, err := client.Key(opts.Name, channelPart)
 	if err != nil {
@@ -124,9 +124,8 @@ func New[K comparable, V any](client *redoubt.Client, opts Options[K, V]) (*Cach
 	return c, nil
 }
 
-// Close ends the loads that run, which fail, waits for them, and ends the
-// subscription. Later calls that have to ask the server fail with [ErrClosed]. It may
-// be called more than once.
+// Close ends the running loads, which fail, waits for them, and ends the subscription. Later calls
+// that need the server fail with [ErrClosed]. It may be called more than once.
 func (c *Cache[K, V]) Close() error {
 	c.mu.Lock()
 	c.mu.closed = true
@@ -141,19 +140,18 @@ func (c *Cache[K, V]) Close() error {
 	return nil
 }
 
-// Get returns the value for key, which load is asked for when the cache doesn't have
-// it; found = false says that the source has none. The error is that of the load, or of
-// ctx, or tells of a key that is not valid, or matches redoubt.ErrRefused: see [Options].Tags. A server
-// that can't be reached is no error: the source is asked then, and [Options.OnEvent] told.
+// Get returns the value for key. If the cache does not have it, Get calls load. found = false says
+// that the source does not have the key. The error is that of load or of ctx, is about an invalid
+// key, or matches redoubt.ErrRefused: see [Options].Tags. A server that can't be reached is not an
+// error: then load is called, and [Options.OnEvent] too.
 //
-// However many call at once, in however many processes, one of them loads, and the
-// others have its answer; an error is for the callers of one process, and the next
-// load begins anew. When ctx ends, Get returns, and the load goes on for the others and
-// for the cache.
+// Of any number of callers in any number of processes one loads, and the others get its value. An
+// error goes only to the callers in the process of the load, and the next Get loads again. When ctx
+// ends, Get returns, and the load continues for the others and for the cache.
 //
-// What the local level has costs no round trip and, if load is a variable and not
-// written anew for each call, no allocation. It is shared: don't change what it points
-// to. Otherwise it is one round trip, one MGET; with a load three, and one more for tags.
+// A hit of the local level costs no round trip. It allocates nothing if load is a variable and not
+// a function literal at each call. All callers share the value: don't change what it points to. Any
+// other hit is one round trip, one MGET. A load takes three round trips, and one more for tags.
 func (c *Cache[K, V]) Get(ctx context.Context, key K, load Loader[K, V]) (v V, found bool, err error) {
 	if c.local != nil {
 		if e := c.local.get(key); e != nil {
@@ -214,7 +212,7 @@ func (c *Cache[K, V]) get(ctx context.Context, key K, load Loader[K, V]) (answer
 	}
 }
 
-// place says where the entry for key is.
+// place returns the place of key.
 func (c *Cache[K, V]) place(key K) (p place[K], err error) {
 	p = place[K]{key: key, text: c.opts.Key(key)}
 	if p.text == "" || len(p.text) > MaxKey {
@@ -249,17 +247,17 @@ func (c *Cache[K, V]) may(ctx context.Context, p place[K]) bool {
 	return may
 }
 
-// A state is what is to be done about an entry that was read.
+// A state says what to do with an entry that was read.
 type state[V any] struct {
 	answer[V]
 
-	good   bool   // the answer is to be given
-	again  bool   // it is to be loaded in the background
-	seen   string // the id of what is to be replaced
-	usable int64  // the answer may be given in need until then
+	good   bool   // return the answer
+	again  bool   // load the key in the background
+	seen   string // the id of the value to replace
+	usable int64  // until when the answer may be served if the source fails
 }
 
-// judge decides about an entry that was asked for after epoch was seen.
+// judge decides about an entry that was read after epoch was.
 func (c *Cache[K, V]) judge(ctx context.Context, p place[K], e entry, epoch uint64) (s state[V]) {
 	if !e.has() {
 		return s
@@ -291,8 +289,8 @@ func (c *Cache[K, V]) judge(ctx context.Context, p place[K], e entry, epoch uint
 	return s
 }
 
-// keep puts an answer that is fresh for a while into the local level. It may be of some
-// age already when the server can't be reached.
+// keep puts a fresh answer into the local level. If the server can't be reached the answer may
+// already have some age.
 func (c *Cache[K, V]) keep(p place[K], a answer[V], epoch uint64, fresh, age time.Duration) {
 	if c.local != nil {
 		ttl := min(fresh, c.jitter(c.opts.LocalTTL)) - age
@@ -300,12 +298,12 @@ func (c *Cache[K, V]) keep(p place[K], a answer[V], epoch uint64, fresh, age tim
 	}
 }
 
-// jitter makes a TTL shorter by a random part.
+// jitter shortens a TTL by a random part.
 func (c *Cache[K, V]) jitter(ttl time.Duration) time.Duration {
 	return max(ttl-time.Duration(rand.Float64()*c.opts.Jitter*float64(ttl)), time.Millisecond)
 }
 
-// emit counts an event and tells of it.
+// emit counts an event and calls OnEvent.
 func (c *Cache[K, V]) emit(ctx context.Context, e Event) {
 	n := &c.counters
 	switch e.Kind {

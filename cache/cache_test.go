@@ -36,7 +36,7 @@ func TestGet(t *testing.T) {
 	})
 }
 
-// What is on the server costs one round trip.
+// A hit on the server is one round trip.
 func TestHitIsOneTrip(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		conn := &clienttest.Counter{Conn: clienttest.Wrap(t, w.connect())}
@@ -52,6 +52,7 @@ func TestHitIsOneTrip(t *testing.T) {
 	})
 }
 
+// Promise: the cache remembers that the source does not have a key, separately from all values.
 func TestNegativeEntries(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		short := func(o *options) { o.NegativeTTL = 2 * time.Minute; o.NoJitter = true }
@@ -75,7 +76,8 @@ func TestNegativeEntries(t *testing.T) {
 	})
 }
 
-// A filter keeps away from the source what can't be there; one that fails does not.
+// A filter keeps keys that don't exist away from the source. When the filter fails, the source is
+// asked.
 func TestFilter(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		f := filterFunc(func(item string) (bool, error) {
@@ -168,7 +170,7 @@ func TestOptionsAreChecked(t *testing.T) {
 	}
 }
 
-// A lifetime that is chosen for one value is held to the same bounds.
+// The lifetime of a single value has the same bounds.
 func TestLifetime(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		ttls := map[string]time.Duration{"long": time.Hour, "none": 0, "negative": -time.Second, "short": time.Microsecond}
@@ -198,7 +200,7 @@ func TestLifetime(t *testing.T) {
 	})
 }
 
-// What is stored at once doesn't expire at once.
+// Promise: entries that are stored together do not expire together.
 func TestJitter(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		c := w.users(func(o *options) { o.TTL = 1000 * time.Second })
@@ -244,7 +246,9 @@ func TestJitter(t *testing.T) {
 	})
 }
 
-// A process that waits is woken; it does not find out by asking.
+// A process that waits is woken; it does not poll.
+//
+// Promise: waiters are woken.
 func TestWaitersAreWoken(t *testing.T) {
 	everywhere(t, func(t *testing.T, w *world) {
 		for _, how := range []string{"a value", "an error", "an invalidation", "a set"} {

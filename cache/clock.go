@@ -5,26 +5,26 @@ import (
 	"time"
 )
 
-// resync is how often a cache asks for the server's time when no script of its own
-// has told it. Two clocks drift apart by milliseconds meanwhile.
+// resync is how often a cache reads the server's time when no script has told it. Meanwhile two
+// clocks drift apart by milliseconds.
 const resync = time.Minute
 
-// A clock estimates the server's clock, by which entries become stale, from what the
-// scripts tell and from how much time has passed here since. Wrong by a round trip at
-// most, it decides only when to load again: what is served never outlives its key,
-// which the server lets expire.
+// A clock estimates the server's clock, which decides when an entry is stale. It learns the time
+// from scripts and adds the time that has passed here since. The estimate is wrong by at most a
+// round trip. It only decides when to load again: no value is served after its key has expired on
+// the server.
 type clock struct {
 	base   time.Time
 	offset atomic.Int64 // of the server's clock from that of base, in µs
-	told   atomic.Int64 // when that was learned; 0: never
+	told   atomic.Int64 // when the offset was learned; 0: never
 }
 
 func newClock() *clock { return &clock{base: time.Now().Add(-time.Microsecond)} }
 
-// mono is the time here, in µs.
+// mono is the local time, in µs.
 func (c *clock) mono() int64 { return int64(time.Since(c.base) / time.Microsecond) }
 
-// learn is told what time it was on the server at some moment since sent.
+// learn notes the server's time at some moment since sent.
 func (c *clock) learn(sent, server int64) {
 	now := c.mono()
 	c.offset.Store(server - (sent+now)/2)

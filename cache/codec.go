@@ -15,8 +15,8 @@ import (
 type Codec[V any] interface {
 	// Append appends the encoding of v to dst.
 	Append(dst []byte, v V) ([]byte, error)
-	// Decode returns the value that data encodes. It must neither keep data nor
-	// change it. An error makes the entry count as absent: it is loaded anew.
+	// Decode returns the value of an encoding. It must neither keep data nor change it. After an
+	// error the entry counts as missing and is loaded again.
 	Decode(data []byte) (V, error)
 }
 
@@ -35,7 +35,7 @@ func (jsonCodec[V]) Decode(data []byte) (v V, err error) {
 	return v, err
 }
 
-// Bytes keeps bytes as they are.
+// Bytes stores bytes unchanged.
 func Bytes() Codec[[]byte] { return bytesCodec{} }
 
 type bytesCodec struct{}
@@ -43,7 +43,7 @@ type bytesCodec struct{}
 func (bytesCodec) Append(dst, v []byte) ([]byte, error) { return append(dst, v...), nil }
 func (bytesCodec) Decode(data []byte) ([]byte, error)   { return bytes.Clone(data), nil }
 
-// Text keeps text as it is.
+// Text stores text unchanged.
 func Text() Codec[string] { return textCodec{} }
 
 type textCodec struct{}
@@ -51,8 +51,7 @@ type textCodec struct{}
 func (textCodec) Append(dst []byte, v string) ([]byte, error) { return append(dst, v...), nil }
 func (textCodec) Decode(data []byte) (string, error)          { return string(data), nil }
 
-// A payloadDecoder is a Codec that makes a value of what came from the server without a
-// copy in between.
+// A payloadDecoder is a Codec that decodes a payload without a copy in between.
 type payloadDecoder[V any] interface {
 	decodePayload(payload string) V
 }
@@ -61,11 +60,11 @@ func (bytesCodec) decodePayload(payload string) []byte { return []byte(payload) 
 func (textCodec) decodePayload(payload string) string  { return payload }
 
 var deflaters = sync.Pool{New: func() any {
-	w, _ := flate.NewWriter(nil, flate.BestSpeed) // fails for a bad level only
+	w, _ := flate.NewWriter(nil, flate.BestSpeed) // fails only for a bad level
 	return w
 }}
 
-// deflate returns the data compressed, or itself when that is no shorter.
+// deflate returns the data compressed, or unchanged if that is no shorter.
 func deflate(data []byte) (out []byte, encoding byte) {
 	var b bytes.Buffer
 	w := deflaters.Get().(*flate.Writer)
@@ -79,13 +78,13 @@ func deflate(data []byte) (out []byte, encoding byte) {
 	return b.Bytes(), deflated
 }
 
-// inflate undoes deflate, for at most limit bytes: what is kept may come from
-// anybody who may write to the server.
+// inflate reverses deflate, up to limit bytes: any program that may write to the server can write
+// an entry.
 func inflate(payload string, limit int) ([]byte, error) {
 	r := flate.NewReader(bytes.NewReader([]byte(payload)))
 	data, err := io.ReadAll(io.LimitReader(r, int64(limit)+1))
 	if err == nil && len(data) > limit {
-		err = fmt.Errorf("cache: an entry has more than %d bytes when it is inflated", limit)
+		err = fmt.Errorf("cache: an entry has more than %d bytes after decompression", limit)
 	}
 	return data, err
 }
@@ -124,7 +123,7 @@ func (c *Cache[K, V]) decode(e entry) (v V, found bool, err error) {
 			return v, false, err
 		}
 	default:
-		return v, false, fmt.Errorf("cache: an entry has the encoding %q, which this program does not know", e.encoding)
+		return v, false, fmt.Errorf("cache: this program does not know the encoding %q of an entry", e.encoding)
 	}
 	v, err = c.opts.Codec.Decode(slices.Clip(data))
 	return v, err == nil, err

@@ -5,16 +5,16 @@ import (
 	"time"
 )
 
-// An entry is what a key holds: a head of 47 bytes, the payload, and, while
-// somebody waits for a load, who that is. doc.go has the layout.
+// An entry is the value of a key: a head of 47 bytes, the payload, and the waiters while processes
+// wait for a load. doc.go has the layout.
 type entry struct {
 	kind     byte
 	encoding byte
-	fresh    int64  // until when, in µs of the server's clock
+	fresh    int64  // when it stops being fresh, in µs of the server's clock
 	delta    int64  // how long the load took, in µs
-	lease    int64  // until when somebody has the right to load it; 0: nobody
-	id       string // names the value
-	owner    string // names who has the lease
+	lease    int64  // when the lease ends, in µs of the server's clock; 0: no lease
+	id       string // the id of the value
+	owner    string // the owner of the lease
 	payload  string
 }
 
@@ -24,14 +24,14 @@ const (
 
 	kindNone     = '-' // only a lease
 	kindValue    = 'v'
-	kindNegative = 'n' // the source has none
+	kindNegative = 'n' // the source does not have the key
 
 	plain    = '.'
 	deflated = 'z'
 )
 
-// parseEntry reads an entry. What is none, because it is empty, of another version or
-// of another program, is absent.
+// parseEntry reads an entry. A value that is empty, of another version or of another program counts
+// as no entry.
 func parseEntry(raw string) entry {
 	if len(raw) < headBytes || raw[0] != layoutV1 {
 		return entry{kind: kindNone}
@@ -49,14 +49,14 @@ func parseEntry(raw string) entry {
 	return e
 }
 
-// has reports whether the entry answers what the source has.
+// has reports whether the entry has an answer of the source.
 func (e entry) has() bool { return e.kind == kindValue || e.kind == kindNegative }
 
 func int64At(s string, at int) int64 {
-	return int64(binary.BigEndian.Uint64([]byte(s[at : at+8]))) //nolint:gosec // written by a script from what fits
+	return int64(binary.BigEndian.Uint64([]byte(s[at : at+8]))) //nolint:gosec // scripts write numbers that fit
 }
 
-// mark is the beginning of an entry, which scripts leave as it is.
+// mark is the beginning of an entry. Scripts do not change it.
 func mark(kind, encoding byte) string { return string([]byte{layoutV1, kind, encoding}) }
 
 func micros(d time.Duration) int64 { return d.Microseconds() }

@@ -6,20 +6,20 @@ import (
 )
 
 var (
-	// ErrInvalidKey is matched by the error for a key that [Options.CheckKey] or
-	// the length of its text rules out. Nothing was asked for.
+	// ErrInvalidKey is matched when [Options.CheckKey] or the length of its text rejects a key.
+	// Nothing was sent.
 	ErrInvalidKey = errors.New("cache: invalid key")
 
-	// ErrTooLarge is matched by the error for a value that has more bytes than
-	// [Options.MaxBytes]. It was not stored.
+	// ErrTooLarge is matched when a value has more bytes than [Options.MaxBytes]. It was not
+	// stored.
 	ErrTooLarge = errors.New("cache: value is too large")
 
-	// ErrOverloaded is matched when a load found no place among
-	// [Options.MaxLoads] within [Options.LoadTimeout]. The source was not asked.
+	// ErrOverloaded is matched when [Options.MaxLoads] other loads were running for all of
+	// [Options.LoadTimeout]. The source was not asked.
 	ErrOverloaded = errors.New("cache: too many loads")
 
-	// ErrSourceDown is matched when the source has failed [Options.Failures]
-	// times in a row, and is left alone for a while. It was not asked.
+	// ErrSourceDown is matched when the source has failed [Options.Failures] times in a row and
+	// gets no calls for a while. It was not asked.
 	ErrSourceDown = errors.New("cache: the source is down")
 
 	// ErrPanicked is matched by the error of a load that panicked; see
@@ -29,15 +29,15 @@ var (
 	// ErrClosed is returned by calls on a closed [Cache].
 	ErrClosed = errors.New("cache: closed")
 
-	// errServerDown stands for a server that was not asked.
+	// errServerDown is the error of a command that was not sent because the server is down.
 	errServerDown = errors.New("cache: the server can't be reached")
 )
 
-// A PanicError is what a loader panicked with. It matches [ErrPanicked].
+// A PanicError is the error of a loader that panicked. It matches [ErrPanicked].
 type PanicError struct {
-	// Value is what panic was called with.
+	// Value is the argument of panic.
 	Value any
-	// Stack is that of the loader.
+	// Stack is the stack of the loader.
 	Stack []byte
 }
 
@@ -46,7 +46,7 @@ func (e *PanicError) Error() string { return fmt.Sprintf("%v: %v", ErrPanicked, 
 // Is reports whether target is [ErrPanicked].
 func (e *PanicError) Is(target error) bool { return target == ErrPanicked }
 
-// Unwrap returns the value when it is an error.
+// Unwrap returns Value if it is an error.
 func (e *PanicError) Unwrap() error {
 	err, _ := e.Value.(error)
 	return err

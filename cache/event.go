@@ -11,45 +11,41 @@ type EventKind string
 
 // The kinds of events.
 const (
-	// Hit: an entry was there and fresh. Those of the local level are only
-	// counted: see [Stats].
+	// Hit: an entry was on the server and fresh. Hits of the local level are only counted: see
+	// [Stats].
 	Hit EventKind = "hit"
-	// Negative: it was there, fresh, and says that the source has none.
+	// Negative: a fresh entry says that the source does not have the key.
 	Negative EventKind = "negative"
-	// Stale: an entry was served that is not fresh any more.
+	// Stale: an entry was served that is no longer fresh.
 	Stale EventKind = "stale"
-	// Refused: [Options.Filter] said that the source has none.
+	// Refused: [Options.Filter] said that the source does not have the key.
 	Refused EventKind = "refused"
-	// Waited: the answer is that of a load which another caller, in this process or
-	// in another, had begun. Took is how long it was waited for.
+	// Waited: the value came from a load of another caller, in this process or in another. Took is
+	// how long the caller waited.
 	Waited EventKind = "waited"
-	// Loaded: the source was asked. Took is how long that was, Err what it failed
-	// with.
+	// Loaded: the source was asked. Took is how long that took, Err its error.
 	Loaded EventKind = "loaded"
-	// Dropped: what was loaded was not stored, because it was invalidated
-	// meanwhile, because the lease was lost, or because it can't be: then Err says
-	// why.
+	// Dropped: a loaded value was not stored, because the key was invalidated, the lease was lost,
+	// or the value can't be stored; then Err says why.
 	Dropped EventKind = "dropped"
-	// Trouble: the server can't be reached, or refuses. The cache goes on without.
+	// Trouble: the server can't be reached, or refuses. The cache continues without it.
 	Trouble EventKind = "trouble"
 )
 
-// An Event is something that happened in a Cache. It has what metrics and spans are
-// made of.
+// An Event is something that happened in a Cache, with the fields for metrics and spans.
 type Event struct {
 	Kind EventKind
 	// Cache is [Options.Name].
 	Cache string
-	// Key is the text of the key; empty in case of Trouble.
+	// Key is the text of the key; empty for Trouble.
 	Key string
 	// Took is the time of a load or a wait.
 	Took time.Duration
 	Err  error
 }
 
-// Log returns a function for [Options.OnEvent] that logs to a logger: what went well as
-// Debug, loads that failed and what was dropped with an error as Warn, trouble as
-// Error.
+// Log returns a function for [Options.OnEvent] that logs to a logger: Trouble as Error, other
+// events with an error as Warn, all others as Debug.
 func Log(logger *slog.Logger) func(ctx context.Context, e Event) {
 	return func(ctx context.Context, e Event) {
 		level := slog.LevelDebug

@@ -13,7 +13,7 @@ import (
 // A user is what the examples keep.
 type user struct{ Name string }
 
-// The source is asked once; that it has no user 2 is remembered too.
+// Example asks the source once for each user. The cache also remembers that there is no user 2.
 func Example() {
 	ctx, client := context.Background(), exampleserver.Connect()
 	defer func() { _ = client.Close() }()
@@ -50,7 +50,7 @@ func Example() {
 	// Bob true <nil>
 }
 
-// Many keys are one question to the source.
+// ExampleCache_GetMany asks the source for many keys at once.
 func ExampleCache_GetMany() {
 	ctx, client := context.Background(), exampleserver.Connect()
 	defer func() { _ = client.Close() }()
@@ -79,7 +79,7 @@ func ExampleCache_GetMany() {
 	// 4 <nil>
 }
 
-// A change of a group ends what was kept of its members.
+// ExampleCache_InvalidateTag invalidates the members of a group.
 func ExampleCache_InvalidateTag() {
 	ctx, client := context.Background(), exampleserver.Connect()
 	defer func() { _ = client.Close() }()

@@ -5,36 +5,34 @@ import (
 	"time"
 )
 
-// A flight is one search for the value of a key, for all callers of this process that
-// want it. One goroutine leads it, and no caller: so that none takes it with him when he
-// leaves.
+// A flight is one lookup of a key for all callers of this process that want it. A goroutine of its
+// own leads it, so that no caller ends it by leaving.
 //
-// A caller may have the answer only if it is no older than his call: a value that was
-// asked of the source, or of the server, before he came may have been invalidated
-// before he came. So callers are numbered, and valid is how many had come when the
-// question was asked that was answered. What was loaded and then stored under its lease
-// was still true then, so it is good for all who came until that was sent. The others
-// begin anew.
+// A caller may have the answer only if the answer is no older than the call: a value that was read
+// from the source or the server before the call may have been invalidated before the call. So
+// callers are numbered, and valid is how many callers had joined when the answered question was
+// sent. If a loaded value was then stored under its lease, it was still current at that time, and
+// is valid for all callers that joined before the store. Later callers begin again.
 type flight[K comparable, V any] struct {
 	place[K]
 
-	done chan struct{} // closed when the rest is set
+	done chan struct{} // closed when answer, err and all are set
 	answer[V]
 	err error
-	all bool // the answer is for all who joined
+	all bool // the answer is valid for all callers that joined
 
-	// Guarded by Cache.mu.
+	// These fields are guarded by Cache.mu.
 	joined  int
-	callers int // who have not left
+	callers int // the callers that have not left
 	valid   int
-	waiting bool          // for another process
+	waiting bool          // it waits for another process
 	gone    chan struct{} // closed when the last caller leaves while it waits
 
-	// Of the one who leads it.
-	state    state[V] // what was known when it began
-	owner    string   // of its lease; empty without
-	lost     string   // owner of a lease that was asked for, with no reply
-	leasedAt int64    // by the server's clock, in µs
+	// These fields belong to the goroutine that leads the flight.
+	state    state[V] // the entry as it was at the beginning
+	owner    string   // the owner of its lease; empty without a lease
+	lost     string   // the owner of a lease that was asked for and got no reply
+	leasedAt int64    // when it got its lease, by the server's clock, in µs
 	epoch    uint64
 	took     time.Duration
 }
@@ -43,7 +41,8 @@ func newFlight[K comparable, V any](p place[K], s state[V]) *flight[K, V] {
 	return &flight[K, V]{place: p, state: s, done: make(chan struct{}), gone: make(chan struct{})}
 }
 
-// join makes the caller one of those of the flight for a key. One leads it.
+// join adds the caller to the flight for a key. The first caller starts the goroutine that leads
+// it.
 func (c *Cache[K, V]) join(p place[K], s state[V]) (f *flight[K, V], number int, leads bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -61,7 +60,7 @@ func (c *Cache[K, V]) join(p place[K], s state[V]) (f *flight[K, V], number int,
 	return f, f.joined, leads, nil
 }
 
-// await waits for the answer. It is not ok when it is older than the call.
+// await waits for the answer. ok is false if the answer is older than the call.
 func (c *Cache[K, V]) await(ctx context.Context, f *flight[K, V], number int) (a answer[V], ok bool, err error) {
 	select {
 	case <-f.done:
@@ -78,7 +77,7 @@ func (c *Cache[K, V]) await(ctx context.Context, f *flight[K, V], number int) (a
 	}
 }
 
-// endIfGone ends a flight that waits for nobody. c.mu is held.
+// endIfGone ends a flight that no caller waits for. c.mu is held.
 func (c *Cache[K, V]) endIfGone(f *flight[K, V]) {
 	if f.callers == 0 && f.waiting {
 		f.waiting = false
@@ -99,7 +98,7 @@ func (c *Cache[K, V]) waits(f *flight[K, V], is bool) {
 	}
 }
 
-// asks notes that a question is about to be asked, whose answer is for all that have
+// asks notes that a question is about to be sent. Its answer is valid for all callers that have
 // joined by now.
 func (c *Cache[K, V]) asks(fs []*flight[K, V]) {
 	c.mu.Lock()
@@ -109,7 +108,7 @@ func (c *Cache[K, V]) asks(fs []*flight[K, V]) {
 	}
 }
 
-// remove lets nobody join any more: who comes now begins anew.
+// remove closes flights to later callers: they begin a new one.
 func (c *Cache[K, V]) remove(fs ...*flight[K, V]) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -124,7 +123,7 @@ func (c *Cache[K, V]) removeLocked(f *flight[K, V]) {
 	}
 }
 
-// forget is for a key that was invalidated: who comes now doesn't join.
+// forget closes the flight of a key that was invalidated to later callers.
 func (c *Cache[K, V]) forget(text string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -138,8 +137,8 @@ func (c *Cache[K, V]) settle(f *flight[K, V], err error) {
 	close(f.done)
 }
 
-// lead finds the answers of flights, each of which ends. It is for a goroutine of its
-// own, for which join has told that it works.
+// lead finds the answers of flights; each flight ends. It runs in a goroutine of its own, for which
+// join has called working.Add.
 func (c *Cache[K, V]) lead(ctx context.Context, fs []*flight[K, V], load batch[K, V]) {
 	defer func() {
 		for range fs {
@@ -153,15 +152,15 @@ func (c *Cache[K, V]) lead(ctx context.Context, fs []*flight[K, V], load batch[K
 	c.load(ctx, granted, load)
 }
 
-// A waiting flight is one whose key another process loads.
+// A waiting has a flight whose key another process loads.
 type waiting[K comparable, V any] struct {
 	f    *flight[K, V]
-	left time.Duration // of the other's lease
+	left time.Duration // how much longer the other's lease lasts
 }
 
-// wait waits for the load of another process, and loads when that comes to nothing.
+// wait waits for the load of another process. If that process stores nothing, wait loads.
 func (c *Cache[K, V]) wait(ctx context.Context, f *flight[K, V], left time.Duration, load batch[K, V]) {
-	// What the callers see in the meantime: nothing. Each may leave.
+	// Meanwhile each caller may leave.
 	c.waits(f, true)
 	var woken <-chan struct{}
 	waiter := ""
@@ -169,9 +168,9 @@ func (c *Cache[K, V]) wait(ctx context.Context, f *flight[K, V], left time.Durat
 		defer w.Close()
 		woken, waiter = w.C, w.Verb+" "+w.Channel+" "+c.id
 	} else {
-		c.emit(ctx, Event{Kind: Trouble, Err: err}) // it asks when the lease ends
+		c.emit(ctx, Event{Kind: Trouble, Err: err}) // without a waiter it asks when the lease ends
 	}
-	timer := time.NewTimer(0) // to note at once who waits
+	timer := time.NewTimer(0) // registers the waiter at once
 	defer timer.Stop()
 	if waiter == "" {
 		timer.Reset(afterLease(left))
@@ -181,7 +180,7 @@ func (c *Cache[K, V]) wait(ctx context.Context, f *flight[K, V], left time.Durat
 		case <-woken:
 		case <-timer.C:
 		case <-f.gone:
-			c.settle(f, context.Canceled) // nobody hears it
+			c.settle(f, context.Canceled) // no caller is left
 			return
 		case <-c.ctx.Done():
 			c.waits(f, false)
@@ -198,11 +197,10 @@ func (c *Cache[K, V]) wait(ctx context.Context, f *flight[K, V], left time.Durat
 	}
 }
 
-// afterLease is when to ask again: a little later than the end of the lease, not to come
-// too early.
+// afterLease is when to ask again: just after the end of the lease.
 func afterLease(left time.Duration) time.Duration { return left + time.Millisecond }
 
-// refresh loads what is still served, in the background, unless another does.
+// refresh loads entries that are still served, in the background, unless another process does.
 func (c *Cache[K, V]) refresh(ctx context.Context, ps []place[K], seen []string, load batch[K, V]) {
 	var fs []*flight[K, V]
 	c.mu.Lock()

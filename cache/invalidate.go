@@ -8,14 +8,14 @@ import (
 	wire "github.com/redoubt-go/redoubt/internal/wire/cache"
 )
 
-// Set stores a value for key, whatever is there, and ends the loads of the key that
-// run: what they bring is not stored. It is for who has the value anyway. Of two who
-// set at the same time the later wins, who need not be the one who wrote to the source
-// later: where that matters, Invalidate after the commit, as most should.
+// Set stores a value for key and replaces any other. Loads of the key that are running are not
+// stored. Use it where the value is at hand anyway. Of two Sets at once the later one wins, which
+// need not be the later write to the source: where that matters, call [Cache.Invalidate] after the
+// commit.
 //
-// One round trip, and two more for tags. After an error that matches
-// redoubt.ErrUnknownOutcome the value may be there or not; Invalidate ends the doubt.
-// One that matches [ErrTooLarge] has stored nothing.
+// One round trip, and two more for tags. After an error that matches redoubt.ErrUnknownOutcome the
+// value may be stored or not; Invalidate ends the doubt. After an error that matches [ErrTooLarge]
+// nothing was stored.
 func (c *Cache[K, V]) Set(ctx context.Context, key K, v V) error {
 	p, err := c.place(key)
 	if err != nil {
@@ -38,23 +38,22 @@ func (c *Cache[K, V]) Set(ctx context.Context, key K, v V) error {
 	if err := c.client.Do(ctx, wire.SetCmd(p.keys(), w, c.channel, c.id+p.text)).Err; err != nil {
 		return err
 	}
-	// Again, for an invalidation of the tag that came between the two.
+	// Again, in case the tag was invalidated between the two.
 	return c.addTags(ctx, p, tags, w.Keep)
 }
 
-// Invalidate deletes what is known of key, in all processes, and ends the loads of it
-// that run: what they bring is neither stored nor given to callers who come later. Call
-// it after the write to the source is committed. After it has returned nil no Get that
-// begins then returns what was before, except from the local levels of other processes:
-// see the package documentation.
+// Invalidate deletes the entry of key in all processes. Loads of the key that are running are not
+// stored, and later callers do not get their values. Call it after the write to the source is
+// committed. After it has returned nil, a Get that begins later returns no older value, except from
+// the local levels of other processes: see the package documentation.
 //
-// One round trip. After an error it may have been done or not, and can be repeated.
+// One round trip. After an error it may have been done or not; repeat it.
 func (c *Cache[K, V]) Invalidate(ctx context.Context, key K) error {
 	return c.InvalidateMany(ctx, []K{key})
 }
 
-// InvalidateMany is Invalidate for several keys: one round trip to each server. After
-// an error it has been done for some of them, and can be repeated.
+// InvalidateMany is Invalidate for several keys: one round trip to each server. After an error it
+// may have been done for some of them; repeat it.
 func (c *Cache[K, V]) InvalidateMany(ctx context.Context, keys []K) error {
 	ps := make([]place[K], len(keys))
 	var errs []error
@@ -80,7 +79,7 @@ func (c *Cache[K, V]) invalidate(ctx context.Context, texts, entries []string) e
 	if c.isClosed() {
 		return ErrClosed
 	}
-	// Also when it fails: it may have been done.
+	// Also after an error: it may have been done.
 	defer func() {
 		for _, text := range texts {
 			c.local.invalidate(text)
@@ -107,7 +106,7 @@ func (c *Cache[K, V]) isClosed() bool {
 	return c.mu.closed
 }
 
-// isReply reports whether err is what the server said, and not that it said nothing.
+// isReply reports whether err is a reply of the server, and not a missing reply.
 func isReply(err error) bool {
 	_, ok := errors.AsType[redoubt.ServerError](err)
 	return ok

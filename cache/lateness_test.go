@@ -118,7 +118,10 @@ func (h *history) read(ctx context.Context, t *testing.T, c *cache.Cache[string,
 	}
 }
 
-// What other processes keep is no older than the bound after an invalidation.
+// After an invalidation the values in other processes are no older than the bound.
+//
+// Promise: while a process is connected, its local level serves no value older than 100 ms; while
+// it is not, none older than LocalTTL, and StaleIfError if it is set.
 func TestOtherLocalLevelsAgainstWrites(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		times := 300
@@ -150,7 +153,7 @@ func TestOtherLocalLevelsAgainstWrites(t *testing.T) {
 				}
 			}
 		}
-		// Who has not heard of it by now never does, and is found out after the bound.
+		// A process that has not got the invalidation by now never does; the bound shows it.
 		end := h.pulse.Now() + 2*bound
 		await.Until(t, 2*time.Minute, "the bound is over", func() bool { return t.Failed() || h.pulse.Now() > end })
 		cancel()
@@ -167,8 +170,10 @@ func (h *history) log(t *testing.T) {
 	}
 }
 
-// While the server is gone nothing is older than LocalTTL, and when it is back everything
-// is as it should be.
+// While the server is down no value is older than LocalTTL, and afterwards values are fresh again.
+//
+// Promise: while a process is connected, its local level serves no value older than 100 ms; while
+// it is not, none older than LocalTTL, and StaleIfError if it is set.
 func TestLocalLevelsAgainstRestarts(t *testing.T) {
 	t.Parallel()
 	restarts := 3

@@ -30,8 +30,8 @@ func one[K comparable, V any](load Loader[K, V]) batch[K, V] {
 	}
 }
 
-// load asks the source for flights that have the right to it, or whose server is out
-// of reach, stores what it says, and settles them.
+// load calls the source for flights that have the lease, or whose server can't be reached. It
+// stores the results and settles the flights.
 func (c *Cache[K, V]) load(ctx context.Context, fs []*flight[K, V], load batch[K, V]) {
 	if len(fs) == 0 {
 		return
@@ -40,7 +40,7 @@ func (c *Cache[K, V]) load(ctx context.Context, fs []*flight[K, V], load batch[K
 	outs := c.ask(ctx, fs, load)
 	stop()
 
-	// Who comes from here on asks the server, and doesn't join.
+	// Later callers ask the server and do not join.
 	c.remove(fs...)
 	stored := c.store(ctx, fs, outs)
 	for i, f := range fs {
@@ -61,7 +61,7 @@ func (c *Cache[K, V]) load(ctx context.Context, fs []*flight[K, V], load batch[K
 	}
 }
 
-// inNeed returns what may be served when the source fails.
+// inNeed returns a stale answer for a flight whose load failed.
 func (c *Cache[K, V]) inNeed(ctx context.Context, f *flight[K, V]) (a answer[V], ok bool) {
 	if c.opts.StaleIfError == 0 || f.joined == 0 {
 		return a, false
@@ -73,7 +73,7 @@ func (c *Cache[K, V]) inNeed(ctx context.Context, f *flight[K, V]) (a answer[V],
 	return c.oldLocal(ctx, f.place)
 }
 
-// oldLocal returns what the local level may serve in need.
+// oldLocal returns a stale answer of the local level.
 func (c *Cache[K, V]) oldLocal(ctx context.Context, p place[K]) (a answer[V], ok bool) {
 	if e := c.local.old(p.key); e != nil {
 		c.emit(ctx, Event{Kind: Stale, Key: p.text})
@@ -82,8 +82,8 @@ func (c *Cache[K, V]) oldLocal(ctx context.Context, p place[K]) (a answer[V], ok
 	return a, false
 }
 
-// ask calls the loader when it is its turn. One that panics, or ends its goroutine, or
-// doesn't heed its context, fails.
+// ask waits for a free slot and calls the loader. A loader fails if it panics, ends its goroutine,
+// or does not return when its context ends.
 func (c *Cache[K, V]) ask(ctx context.Context, fs []*flight[K, V], load batch[K, V]) []outcome[V] {
 	ctx, cancel := context.WithTimeout(ctx, c.opts.LoadTimeout)
 	defer context.AfterFunc(c.ctx, cancel)()
@@ -113,7 +113,7 @@ func (c *Cache[K, V]) ask(ctx context.Context, fs []*flight[K, V], load batch[K,
 	began := time.Now()
 	c.working.Go(func() {
 		defer func() { <-c.slots }()
-		outs := fail(&PanicError{Value: errors.New("it ended its goroutine")})
+		outs := fail(&PanicError{Value: errors.New("the loader ended its goroutine")})
 		defer func() {
 			if p := recover(); p != nil {
 				outs = fail(&PanicError{Value: p, Stack: debug.Stack()})
@@ -127,7 +127,7 @@ func (c *Cache[K, V]) ask(ctx context.Context, fs []*flight[K, V], load batch[K,
 	case outs = <-result:
 	case <-ctx.Done():
 		select {
-		case outs = <-result: // it has heeded it
+		case outs = <-result: // the loader returned when ctx ended
 		default:
 			outs = fail(c.ended(ctx.Err()))
 		}
@@ -145,15 +145,15 @@ func (c *Cache[K, V]) ask(ctx context.Context, fs []*flight[K, V], load batch[K,
 	return outs
 }
 
-// ended is the error of what ended by its context.
+// ended is the error of a load whose context ended.
 func (c *Cache[K, V]) ended(err error) error {
 	if c.ctx.Err() != nil {
 		return ErrClosed
 	}
-	return fmt.Errorf("%w: not within %v", err, c.opts.LoadTimeout)
+	return fmt.Errorf("%w: the load took longer than %v", err, c.opts.LoadTimeout)
 }
 
-// renew keeps the leases of flights until stop is called.
+// renew renews the leases of flights until stop is called.
 func (c *Cache[K, V]) renew(ctx context.Context, fs []*flight[K, V]) (stop func()) {
 	var cmds []redoubt.Cmd
 	for _, f := range fs {
@@ -173,7 +173,7 @@ func (c *Cache[K, V]) renew(ctx context.Context, fs []*flight[K, V]) (stop func(
 		for {
 			select {
 			case <-ticker.C:
-				_ = c.send(ctx, cmds) // should it fail, the value is not stored
+				_ = c.send(ctx, cmds) // after a failure the lease may end; then the value is not stored
 			case <-ctx.Done():
 				return
 			}
@@ -185,20 +185,20 @@ func (c *Cache[K, V]) renew(ctx context.Context, fs []*flight[K, V]) (stop func(
 	}
 }
 
-// What became of the lease of a flight when it ended.
+// An ending says whether the lease of a flight existed at its end.
 type ending int8
 
 const (
-	void    ending = iota // it was not there: the key was invalidated, or it ran out
-	valid                 // it was there to the end
+	void    ending = iota // it did not: the key was invalidated, or the lease ran out
+	valid                 // it did
 	unknown               // the server can't be reached
 )
 
-// store stores what was loaded, or gives the leases back.
+// store stores the loaded values, or releases the leases.
 func (c *Cache[K, V]) store(ctx context.Context, fs []*flight[K, V], outs []outcome[V]) []ending {
 	endings := make([]ending, len(fs))
 	cmds := make([]redoubt.Cmd, len(fs))
-	ttls := make([]time.Duration, len(fs)) // of what is to be stored
+	ttls := make([]time.Duration, len(fs)) // 0: not stored
 	for i, f := range fs {
 		if outs[i].err != nil {
 			continue
@@ -250,8 +250,8 @@ func (c *Cache[K, V]) store(ctx context.Context, fs []*flight[K, V], outs []outc
 	return endings
 }
 
-// giveUp gives back, in the background, the leases that may have been granted all the
-// same: nobody else could load until they end.
+// giveUp releases, in the background, leases that may have been granted without a reply. Otherwise
+// no process could load until they end.
 func (c *Cache[K, V]) giveUp(ctx context.Context, fs []*flight[K, V]) {
 	var cmds []redoubt.Cmd
 	for _, f := range fs {
@@ -264,7 +264,7 @@ func (c *Cache[K, V]) giveUp(ctx context.Context, fs []*flight[K, V]) {
 	}
 }
 
-// write encodes an answer. The TTL is 0 for what is not stored.
+// write encodes an answer. The TTL is 0 for an answer that is not stored.
 func (c *Cache[K, V]) write(key K, a answer[V]) (w wire.Written, ttl time.Duration, err error) {
 	if !a.found {
 		if c.opts.NoNegative {

@@ -15,7 +15,10 @@ import (
 	"github.com/redoubt-go/redoubt/internal/test/clienttest"
 )
 
-// Errors and panics don't stick.
+// Errors and panics are not cached.
+//
+// Promise: the error or panic of a loader reaches the callers that wait for it in its process, and
+// the next Get loads again.
 func TestLoaderFails(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		c, s := w.users(), newSource("ann")
@@ -43,6 +46,7 @@ func TestLoaderFails(t *testing.T) {
 
 type ctxKey struct{}
 
+// Promise: a caller whose ctx ends returns alone, and the load continues.
 func TestFirstCallerLeaves(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		c := w.users()
@@ -74,7 +78,7 @@ func TestFirstCallerLeaves(t *testing.T) {
 	})
 }
 
-// A loader that doesn't heed its context is not waited for.
+// A Get does not wait for a loader that ignores the end of its context.
 func TestLoadTimeout(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		c := w.users(func(o *options) { o.LoadTimeout = 20 * time.Millisecond })
@@ -91,6 +95,8 @@ func TestLoadTimeout(t *testing.T) {
 	})
 }
 
+// Promise: at most MaxLoads loads run in a process, and a source that fails gets no calls for a
+// while.
 func TestMaxLoads(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		c := w.users(func(o *options) { o.MaxLoads = 3 })
@@ -128,6 +134,8 @@ func TestMaxLoads(t *testing.T) {
 	})
 }
 
+// Promise: at most MaxLoads loads run in a process, and a source that fails gets no calls for a
+// while.
 func TestBreaker(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		c, s := w.users(func(o *options) { o.Failures, o.Rest = 3, time.Hour }), newSource("ann")
@@ -171,7 +179,10 @@ func (d *dead) Do(ctx context.Context, cmd redoubt.Cmd) redoubt.Reply {
 	return r
 }
 
-// What a dead process was loading another loads when its lease is over, and not before.
+// When the lease of a dead process ends, and not before, another process loads.
+//
+// Promise: a process that dies while it loads keeps others waiting for at most Options.Lease, and a
+// slow process keeps its lease.
 func TestDeadLoader(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		conn := clienttest.Wrap(t, w.connect())
@@ -199,8 +210,8 @@ func TestDeadLoader(t *testing.T) {
 	})
 }
 
-// Who comes after a Set or an Invalidate doesn't wait for a load from before, also when
-// the server can't tell him any more that it is of no use.
+// A Get after a Set or an Invalidate does not wait for an earlier load, also when the server can no
+// longer say that the load is void.
 func TestLoadsFromBefore(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		for what, change := range map[string]func(c *cache.Cache[string, string]) error{
@@ -241,6 +252,9 @@ func TestLoadsFromBefore(t *testing.T) {
 }
 
 // A slow load keeps its lease.
+//
+// Promise: a process that dies while it loads keeps others waiting for at most Options.Lease, and a
+// slow process keeps its lease.
 func TestSlowLoader(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		c := w.users()
@@ -257,8 +271,8 @@ func TestSlowLoader(t *testing.T) {
 	})
 }
 
-// A lease whose reply was lost may come into force after an invalidation. What was
-// loaded under it is not stored, and the lease is given back.
+// A lease whose reply was lost may come into force after an invalidation. The value that was loaded
+// under it is not stored, and the lease is released.
 func TestLateLease(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		conn := clienttest.Wrap(t, w.connect())

@@ -10,24 +10,23 @@ import (
 	"github.com/maypok86/otter/v2"
 )
 
-// A local is the level of a Cache in its own process. Otter chooses what stays.
+// A local is the level of a Cache in its own process. Otter chooses which entries stay.
 //
-// An entry is good as long as the epoch of its stripe is the one that was seen before
-// the value was asked for. To invalidate a key is to raise that epoch: so there is no
-// moment at which a value can be stored that was read before an invalidation and comes
-// after it, and the message needs no more than a hash of the key. A 16,384th of the
-// other keys is thrown out with it. Rejected: a map from texts to keys beside the
-// entries (it takes as much memory as they do), and keeping entries by text (to write
-// a key would be an allocation for each hit).
+// An entry is valid as long as the epoch of its stripe equals the epoch that was read before the
+// value was asked for. To invalidate a key is to raise that epoch. So a value that was read before
+// an invalidation can't be stored after it, and the message only needs a hash of the key. An
+// invalidation also drops a 16,384th of the other keys. Rejected: a map from texts to keys beside
+// the entries (it takes as much memory as they do), and entries by text (writing the key would
+// allocate at each hit).
 type local[K comparable, V any] struct {
 	entries *otter.Cache[K, *localEntry[V]]
 	clock   *clock
 	seed    maphash.Seed
 	stripes []atomic.Uint64
 	all     atomic.Uint64
-	heard   atomic.Bool  // the subscription is confirmed: what is invalidated is told
+	heard   atomic.Bool  // the subscription is confirmed: invalidations arrive
 	origin  string       // begins the messages of this Cache
-	now     atomic.Int64 // the clock's mono, tick ago at most: to read it costs a hit half of its time
+	now     atomic.Int64 // the clock's mono, at most tick ago: reading the clock would take half the time of a hit
 }
 
 const tick = 20 * time.Millisecond
@@ -46,14 +45,14 @@ func (l *local[K, V]) keepTime(ctx context.Context) {
 	}
 }
 
-// A localEntry is what the source has of one key.
+// A localEntry has the answer of the source for one key.
 type localEntry[V any] struct {
 	answer[V]
 
 	stripe uint32
 	epoch  uint64
 	fresh  int64 // until when it is served, by the clock's mono
-	inNeed int64 // until when it is when the server can't be reached
+	inNeed int64 // until when it is served if the source fails or the server can't be reached
 }
 
 const stripes = 1 << 14
@@ -72,7 +71,7 @@ func (l *local[K, V]) get(key K) *localEntry[V] {
 	return e
 }
 
-// old returns the entry for key that may be served in need, or nil.
+// old returns the entry for key if it may be served when the source fails, or nil.
 func (l *local[K, V]) old(key K) *localEntry[V] {
 	if l == nil {
 		return nil
@@ -88,10 +87,10 @@ func (l *local[K, V]) stripe(text string) uint32 {
 	return uint32(maphash.String(l.seed, text) % stripes) //nolint:gosec // below 1<<14
 }
 
-// epochOf is a sum of two numbers that only grow: it is the same only when both are.
+// epochOf is the sum of two numbers that only grow: equal sums mean that neither has changed.
 func (l *local[K, V]) epochOf(stripe uint32) uint64 { return l.stripes[stripe].Load() + l.all.Load() }
 
-// epoch is what put wants, seen before the value is asked for.
+// epoch returns the epoch for put. Call it before the value is asked for.
 func (l *local[K, V]) epoch(text string) uint64 {
 	if l == nil {
 		return 0
@@ -99,7 +98,7 @@ func (l *local[K, V]) epoch(text string) uint64 {
 	return l.epochOf(l.stripe(text))
 }
 
-// put keeps an answer for a time, unless it was invalidated since epoch.
+// put stores an answer for a time, unless the key was invalidated since epoch.
 func (l *local[K, V]) put(p place[K], a answer[V], epoch uint64, ttl, inNeed time.Duration) {
 	if l == nil || ttl <= 0 || !l.heard.Load() {
 		return
@@ -113,37 +112,38 @@ func (l *local[K, V]) put(p place[K], a answer[V], epoch uint64, ttl, inNeed tim
 	l.entries.Set(p.key, e)
 }
 
-// invalidate ends what is known of a key.
+// invalidate invalidates a key.
 func (l *local[K, V]) invalidate(text string) {
 	if l != nil {
 		l.stripes[l.stripe(text)].Add(1)
 	}
 }
 
-// flush ends what is known of all keys.
+// flush invalidates all keys.
 func (l *local[K, V]) flush() {
 	l.all.Add(1)
 	l.entries.InvalidateAll()
 }
 
-// hear is called with the messages of all Caches of the name.
+// hear is called with the messages of all Caches of the name, and with lost = true after a lost
+// connection.
 func (l *local[K, V]) hear(message string, lost bool) {
 	if lost {
 		l.flush()
 		return
 	}
-	if len(message) > len(l.origin) && !strings.HasPrefix(message, l.origin) { // what it says itself it knows
+	if len(message) > len(l.origin) && !strings.HasPrefix(message, l.origin) { // its own messages need no action
 		l.invalidate(message[len(l.origin):])
 	}
 }
 
-// listen subscribes, and tries again until it has, or the Cache is closed. Until then
-// nothing is kept.
+// listen subscribes, and tries again until it succeeds or the Cache is closed. Before it succeeds
+// the local level keeps nothing.
 func (c *Cache[K, V]) listen() {
 	for wait := 10 * time.Millisecond; c.ctx.Err() == nil; wait = min(2*wait, time.Second) {
 		stop, err := c.client.Subscribe(c.ctx, c.channel, c.local.hear)
 		if err == nil {
-			c.local.flush() // what was read before must not be kept
+			c.local.flush() // earlier values may have been invalidated
 			c.local.heard.Store(true)
 			<-c.ctx.Done()
 			stop()

@@ -31,7 +31,10 @@ func kept(t *testing.T, c *cache.Cache[string, string], key string, load cache.L
 	})
 }
 
-// What is invalidated anywhere is gone from all local levels, in 100 ms.
+// An invalidation anywhere reaches all local levels in 100 ms.
+//
+// Promise: while a process is connected, its local level serves no value older than 100 ms; while
+// it is not, none older than LocalTTL, and StaleIfError if it is set.
 func TestLocalLevelsHear(t *testing.T) {
 	everywhere(t, func(t *testing.T, w *world) {
 		a, b, s := w.users(withLocal), w.users(withLocal), newSource("0")
@@ -66,7 +69,7 @@ func TestLocalLevelsHear(t *testing.T) {
 	})
 }
 
-// What is kept at once is not asked for again at once.
+// Entries that enter the local level together are not asked for again together.
 func TestLocalJitter(t *testing.T) {
 	t.Parallel()
 	c, err := cache.New(newLocalWorld(t), options{Name: "users", TTL: 1000 * time.Hour, Local: 1000, LocalTTL: 100 * time.Hour, NoEarlyRefresh: true})
@@ -90,8 +93,11 @@ func TestLocalJitter(t *testing.T) {
 	}
 }
 
-// Who was cut off while something was invalidated forgets everything when it is
-// connected again, and until then what is older than LocalTTL.
+// A process that was cut off during an invalidation drops all entries when it is connected again;
+// until then it drops entries older than LocalTTL.
+//
+// Promise: while a process is connected, its local level serves no value older than 100 ms; while
+// it is not, none older than LocalTTL, and StaleIfError if it is set.
 func TestLocalLevelCutOff(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, func(t *testing.T, b redistest.Backend) {
@@ -127,7 +133,9 @@ func TestLocalLevelCutOff(t *testing.T) {
 	})
 }
 
-// A hit allocates nothing, and neither does one that says that there is nothing.
+// A negative hit does not allocate either.
+//
+// Promise: a hit of the local level does not allocate.
 func TestLocalHitAllocatesNothing(t *testing.T) {
 	client := newLocalWorld(t)
 	type user struct {
@@ -162,8 +170,9 @@ func TestLocalHitAllocatesNothing(t *testing.T) {
 	}
 }
 
-// A server that is down is left alone for a while; the source is asked, or what is stale
-// is served.
+// A server that is down gets no calls for a while. The source is asked, or a stale value is served.
+//
+// Promise: a server that is down is not an error of Get.
 func TestServerDown(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -193,7 +202,7 @@ func TestServerDown(t *testing.T) {
 	if n := c.Stats().Troubles; n == 0 || n > 60 {
 		t.Errorf("%d troubles: the server is to be left alone for a while", n)
 	}
-	// What was asked of the source without the server is as old as its load was long.
+	// A value that was loaded without the server is as old as its load was long.
 	was := s.loads.Load()
 	for range 2 {
 		gets(t, slow, "1", "bob", func(ctx context.Context, key string) (string, bool, error) {
@@ -220,7 +229,12 @@ func keptOnce(t *testing.T, c *cache.Cache[string, string], key string, load cac
 	})
 }
 
-// A server that comes back is used again, and what was kept of what it said before is not.
+// A server that comes back is used again, and the local level drops its earlier values.
+//
+// Promise: a server that is down is not an error of Get.
+//
+// Promise: while a process is connected, its local level serves no value older than 100 ms; while
+// it is not, none older than LocalTTL, and StaleIfError if it is set.
 func TestServerRestart(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

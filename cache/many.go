@@ -8,9 +8,9 @@ import (
 	"github.com/redoubt-go/redoubt"
 )
 
-// A BatchLoader asks the source for several keys. What it doesn't return the source
-// doesn't have, which is remembered; what was not asked for is ignored. Its ctx is as
-// that of a [Loader].
+// A BatchLoader asks the source for several keys. A key that is not in the result counts as one
+// that the source does not have, and the cache remembers that. Keys that were not asked for are
+// ignored. ctx is as for a [Loader].
 type BatchLoader[K comparable, V any] func(ctx context.Context, keys []K) (map[K]V, error)
 
 // many makes a batch of a BatchLoader.
@@ -26,11 +26,11 @@ func many[K comparable, V any](load BatchLoader[K, V]) batch[K, V] {
 	}
 }
 
-// GetMany returns the values for keys; those that the source doesn't have are not in
-// the result. It is Get for each, with one load for all that have to be loaded by this
-// caller. With an error the result has those that were found all the same.
+// GetMany returns the values for keys. Keys that the source does not have are not in the result. It
+// is Get for each key, with one load for all keys that this caller has to load. With an error the
+// result has the values that were found.
 //
-// One round trip to each server for what is there, and three more for what is loaded.
+// One round trip to each server for cached keys, and three more for keys that are loaded.
 func (c *Cache[K, V]) GetMany(ctx context.Context, keys []K, load BatchLoader[K, V]) (map[K]V, error) {
 	found := make(map[K]V, len(keys))
 	var left []place[K]
@@ -70,7 +70,7 @@ func (c *Cache[K, V]) GetMany(ctx context.Context, keys []K, load BatchLoader[K,
 	return found, nil
 }
 
-// getMany puts what it finds into found, and returns what has to be asked for again.
+// getMany adds values to found and returns the keys that have to be looked up again.
 func (c *Cache[K, V]) getMany(ctx context.Context, ps []place[K], load batch[K, V], found map[K]V) (again []place[K], err error) {
 	began := time.Now()
 	states, err := c.readMany(ctx, ps)
@@ -102,7 +102,7 @@ func (c *Cache[K, V]) getMany(ctx context.Context, ps []place[K], load batch[K, 
 		}
 		f, number, leads, joinErr := c.join(p, s)
 		if joinErr != nil {
-			err = joinErr // those led already have to be led all the same
+			err = joinErr // flights that this caller leads already must still be led
 			break
 		}
 		if leads {
@@ -119,7 +119,7 @@ func (c *Cache[K, V]) getMany(ctx context.Context, ps []place[K], load batch[K, 
 		a, ok, err := c.await(ctx, j.f, j.number)
 		switch {
 		case err != nil:
-			if len(errs) == 1 { // of one batch they are all the same
+			if len(errs) == 1 { // all keys of a batch have the same error
 				errs = append(errs, err)
 			}
 		case !ok:

@@ -14,8 +14,7 @@ import (
 )
 
 const (
-	// MaxName is the longest name of a cache and MaxKey the longest text of a key,
-	// in bytes.
+	// MaxName is the longest name of a cache and MaxKey the longest text of a key, in bytes.
 	MaxName = wire.MaxName
 	MaxKey  = redoubt.MaxName - MaxName - 1
 
@@ -26,46 +25,44 @@ const (
 	// MaxLoadTimeout is the longest [Options.LoadTimeout].
 	MaxLoadTimeout = 30 * time.Minute
 
-	// lease is how long a load that shows no sign of life keeps others from
-	// loading. It is renewed three times as often.
+	// defaultLease is how long a lease lasts without renewal. It is renewed every third of that.
 	defaultLease = 3 * time.Second
 )
 
 // Options configure a [Cache] of values V by keys K. Name and TTL must be set; the
 // zero value of all others is their documented default.
 type Options[K comparable, V any] struct {
-	// Name begins the names of all entries: what they are, like "users". Processes
-	// that share entries use the same. 1 to [MaxName] bytes, without a colon.
+	// Name begins the names of all entries and says what they are, like "users". Processes with the
+	// same Name share entries. 1 to [MaxName] bytes, without a colon.
 	Name string
 	// TTL is how long a value is fresh, at most: see Jitter. From [MinTTL] to
 	// [MaxTTL].
 	TTL time.Duration
-	// NegativeTTL is how long it is remembered that the source has none. Defaults
-	// to 5 seconds, or TTL if that is shorter.
+	// NegativeTTL is how long the cache remembers that the source does not have a key. Defaults to
+	// 5 seconds, or TTL if that is shorter.
 	NegativeTTL time.Duration
-	// NoNegative says that it is not remembered.
+	// NoNegative says that the cache does not remember that.
 	NoNegative bool
-	// Lifetime chooses the TTL of one value, instead of TTL. Optional. What it
-	// returns is held to the same bounds: otherwise the value is not stored.
+	// Lifetime chooses the TTL of one value, instead of TTL. Optional. Its result has the same
+	// bounds; a value with another TTL is not stored.
 	Lifetime func(key K, v V) time.Duration
-	// Jitter is by how much of itself a TTL is made shorter at most, at random, so
-	// that what was stored together doesn't expire together. Up to 0.5. Defaults
-	// to 0.1.
+	// Jitter is the largest part by which a TTL is shortened at random, so that entries that are
+	// stored together do not expire together. Up to 0.5. Defaults to 0.1.
 	Jitter float64
 	// NoJitter says that all TTLs are exact.
 	NoJitter bool
 
-	// StaleFor is how much longer than its TTL an entry is served while one caller
-	// loads it anew in the background. Defaults to 0: callers wait.
+	// StaleFor is how long after its TTL an entry is served while one caller loads it again in the
+	// background. Defaults to 0: callers wait.
 	StaleFor time.Duration
-	// StaleIfError is how much longer than its TTL an entry is served when the
-	// source fails, or the server can't be reached. Defaults to StaleFor.
+	// StaleIfError is how long after its TTL an entry is served when the source fails or the server
+	// can't be reached. Defaults to StaleFor.
 	StaleIfError time.Duration
-	// Beta says how early a value may be loaded anew, in the background, before it
-	// expires: after XFetch, earlier the longer its load took and the larger Beta
-	// is. Defaults to 1.
+	// Beta says how early a value is loaded again in the background before it expires. By the
+	// XFetch algorithm this is the earlier, the longer its load took and the larger Beta is.
+	// Defaults to 1.
 	Beta float64
-	// NoEarlyRefresh says that nothing is loaded before it expires.
+	// NoEarlyRefresh says that no value is loaded again before it expires.
 	NoEarlyRefresh bool
 
 	// LoadTimeout bounds a load and the wait for its turn. At most
@@ -76,61 +73,55 @@ type Options[K comparable, V any] struct {
 	Lease time.Duration
 	// MaxLoads is how many loads run at a time in this process. Defaults to 128.
 	MaxLoads int
-	// Failures is after how many failures in a row the source is left alone, and
-	// Rest for how long: loads fail at once with [ErrSourceDown] meanwhile.
-	// Default to 20 and one second.
+	// Failures is the number of failures in a row after which the source gets no calls for the time
+	// Rest; loads then fail at once with [ErrSourceDown]. They default to 20 and one second.
 	Failures int
 	Rest     time.Duration
-	// NoBreaker says that the source is always asked.
+	// NoBreaker says that the source is called even while it fails.
 	NoBreaker bool
-	// Timeout is how long the server may take to answer until the cache goes on
-	// without it. Defaults to one second.
+	// Timeout is how long the cache waits for the server before it continues without it. Defaults
+	// to one second.
 	Timeout time.Duration
 
 	// Local is how many entries are kept in this process too. Defaults to 0: none.
 	Local int
-	// LocalTTL is how long an entry is kept there at most, and so how old it can be
-	// when nothing was heard of its invalidation. Defaults to 10 seconds, or TTL if
-	// that is shorter.
+	// LocalTTL is how long an entry stays there at most, which bounds its age when no invalidations
+	// arrive. Defaults to 10 seconds, or TTL if that is shorter.
 	LocalTTL time.Duration
 
 	// Codec encodes values. Defaults to [JSON].
 	Codec Codec[V]
-	// Compress is from how many bytes on payloads are compressed. Defaults to 0:
-	// never.
+	// Compress is the size in bytes from which payloads are compressed. Defaults to 0: never.
 	Compress int
-	// MaxBytes is the size of the largest value that is stored, encoded. Defaults to
-	// 1 MiB.
+	// MaxBytes is the largest encoded value that is stored. Defaults to 1 MiB.
 	MaxBytes int
 
-	// Key is the text of a key, 1 to [MaxKey] bytes, different for different keys.
-	// Defaults to the key itself for strings, and to decimal digits for integers.
+	// Key returns the text of a key: 1 to [MaxKey] bytes, another text for each key. Defaults to
+	// the key itself for strings, and to decimal digits for integers.
 	Key func(K) string
-	// CheckKey rules out keys that the source can't have, before anything is asked.
-	// Optional. Its error is wrapped in one that matches [ErrInvalidKey].
+	// CheckKey rejects keys that the source can't have, before anything is sent. Optional. Its
+	// error is wrapped in one that matches [ErrInvalidKey].
 	CheckKey func(K) error
-	// Filter is asked before a load whether the source may have the key at all. It
-	// is asked by its text. Optional; a filter that fails is not heeded. A Filter
-	// of package bloom is one.
+	// Filter says before a load whether the source may have the key, by the key's text. Optional.
+	// If the filter fails, the source is asked. A Filter of package bloom fits.
 	Filter Filter
-	// Tags are what groups a value belongs to, for [Cache.InvalidateTag]. Optional. Behind
-	// `redoubt serve` a pool of several servers needs hash_tag: "{}" for them: without it each call
-	// that loads, stores or invalidates a tag fails at once with an error that matches
+	// Tags returns the groups of a value, for [Cache.InvalidateTag]. Optional. Behind `redoubt
+	// serve` a pool of several servers needs hash_tag: "{}" for tags: without it each call that
+	// loads, stores or invalidates a tag fails at once with an error that matches
 	// redoubt.ErrRefused, and loads nothing.
 	Tags func(key K, v V) []string
 
-	// OnEvent is called with what happens, from many goroutines at once, and must be
-	// quick. Optional. See [Log].
+	// OnEvent is called with each event, from many goroutines at once, and must be quick. Optional.
+	// See [Log].
 	OnEvent func(ctx context.Context, e Event)
 }
 
-// A Filter knows what can't be there: false is certain.
+// A Filter knows items that don't exist: false is certain.
 type Filter interface {
 	MayContain(ctx context.Context, item string) (bool, error)
 }
 
-// NoStale, as [Options.StaleIfError], says that nothing is served beyond StaleFor's
-// use, not even in need.
+// NoStale, as [Options.StaleIfError], says that no stale value is served when the source fails.
 const NoStale time.Duration = -1
 
 func (o *Options[K, V]) setDefaults() error {
@@ -176,13 +167,13 @@ func (o *Options[K, V]) setDefaults() error {
 	if o.Key == nil {
 		o.Key = keyText[K]()
 		if o.Key == nil {
-			errs = append(errs, fmt.Errorf("cache: Key is nil, and %v is neither a string nor an integer: say how a key is written", reflect.TypeFor[K]()))
+			errs = append(errs, fmt.Errorf("cache: Key is nil, and %v is neither a string nor an integer: Key must return its text", reflect.TypeFor[K]()))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// def sets what is zero to its default.
+// def sets a zero field to its default.
 func def[T comparable](field *T, value T) {
 	var zero T
 	if *field == zero {
@@ -193,13 +184,13 @@ func def[T comparable](field *T, value T) {
 func checkTTL(what string, ttl time.Duration) error { return within(what, ttl, MinTTL, MaxTTL) }
 
 func within[T time.Duration | int | float64](what string, v, low, high T) error {
-	if v >= low && v <= high { // not a number is neither
+	if v >= low && v <= high { // false for NaN too
 		return nil
 	}
 	return fmt.Errorf("cache: %s is %v; want %v to %v", what, v, low, high)
 }
 
-// keyText is how keys of simple types are written; nil for others.
+// keyText returns how keys of simple types are written; nil for other types.
 func keyText[K comparable]() func(K) string {
 	if f, is := any(func(k string) string { return k }).(func(K) string); is {
 		return f

@@ -17,6 +17,8 @@ import (
 )
 
 // One of many callers in many processes loads.
+//
+// Promise: one of all callers in all processes loads a key.
 func TestColdKey(t *testing.T) {
 	everywhere(t, func(t *testing.T, w *world) {
 		o := coldOrders{Addrs: w.addrs, Cluster: w.cluster, Prefix: w.prefix, Processes: 8, Callers: 100}
@@ -62,7 +64,7 @@ func TestColdKey(t *testing.T) {
 	})
 }
 
-// coldOrders are those of a process of TestColdKey.
+// coldOrders tell a process of TestColdKey what to do.
 type coldOrders struct {
 	Addrs              []string
 	Cluster            bool

@@ -142,7 +142,10 @@ func races(t *testing.T, r *register, caches []*cache.Cache[string, string], wri
 	}
 }
 
-// No value from before an invalidation is given to who asks after it.
+// A Get after an invalidation never returns a value from before it.
+//
+// Promise: after Invalidate or Set has returned nil, a Get that begins later returns no older
+// value, except from the local level of another process.
 func TestInvalidateAgainstSlowLoads(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		for _, level := range []string{"no local level", "a local level", "stale and early"} {
@@ -173,7 +176,9 @@ func TestInvalidateAgainstSlowLoads(t *testing.T) {
 	})
 }
 
-// The same for what is invalidated by its tag.
+// The same for an invalidation by tag.
+//
+// Promise: a tag invalidates all entries that have it, also entries that are being loaded.
 func TestTagAgainstSlowLoad(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		tags := func(o *options) { o.Tags = func(_, _ string) []string { return []string{"odd", "numbers"} } }
@@ -184,8 +189,10 @@ func TestTagAgainstSlowLoad(t *testing.T) {
 	})
 }
 
-// On a cluster the clock of the node that has a tag may be up to a second behind that of
-// the entry's.
+// On a cluster the clock of the tag's node may be up to a second behind the clock of the entry's
+// node.
+//
+// Promise: a tag invalidates all entries that have it, also entries that are being loaded.
 func TestTagOnAnotherClock(t *testing.T) {
 	t.Parallel()
 	w := onCluster(t)
@@ -219,6 +226,7 @@ func TestTagOnAnotherClock(t *testing.T) {
 
 const tagged = 300 // more than one page
 
+// Promise: a tag invalidates all entries that have it, also entries that are being loaded.
 func TestTags(t *testing.T) {
 	everywhere(t, func(t *testing.T, w *world) {
 		c := w.users(func(o *options) { o.Tags = func(k, _ string) []string { return []string{"all", k[:1]} } })
@@ -249,6 +257,7 @@ func TestTags(t *testing.T) {
 	})
 }
 
+// Promise: one of all callers in all processes loads a key.
 func TestGetManyIsOneLoad(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		a, b := w.users(), w.users()

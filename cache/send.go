@@ -8,8 +8,8 @@ import (
 	wire "github.com/redoubt-go/redoubt/internal/wire/cache"
 )
 
-// read reads one entry: by MGET of one key, which is merged with others', or, when the
-// server's time is to be learned, by a script.
+// read reads one entry: by MGET of one key, which is merged with other callers' MGETs, or by a
+// script if it has to learn the server's time.
 func (c *Cache[K, V]) read(ctx context.Context, p place[K]) (entry, error) {
 	sent := c.clock.mono()
 	return c.readReply(c.sendOne(ctx, c.readCmd(p.entry, !c.clock.known())), sent)
@@ -22,7 +22,7 @@ func (c *Cache[K, V]) readCmd(key string, withTime bool) redoubt.Cmd {
 	return redoubt.Cmd{Name: "MGET", Keys: []string{key}, Flags: redoubt.ReadOnly}
 }
 
-// readReply reads what came to a readCmd that was sent at some time.
+// readReply reads the reply to a readCmd that was sent at some time.
 func (c *Cache[K, V]) readReply(r redoubt.Reply, sent int64) (entry, error) {
 	a, err := r.Array()
 	switch {
@@ -45,8 +45,8 @@ func (c *Cache[K, V]) readReply(r redoubt.Reply, sent int64) (entry, error) {
 	return parseEntry(raw), err
 }
 
-// send runs commands in one round trip to each server, with the patience of
-// Options.Timeout, and not at all while the server is taken to be down.
+// send sends commands in one round trip to each server and waits for at most Options.Timeout. It
+// sends nothing while the server counts as down.
 func (c *Cache[K, V]) send(ctx context.Context, cmds []redoubt.Cmd) []redoubt.Reply {
 	switch len(cmds) {
 	case 0:
@@ -64,7 +64,7 @@ func (c *Cache[K, V]) send(ctx context.Context, cmds []redoubt.Cmd) []redoubt.Re
 	bounded, cancel := context.WithTimeout(ctx, c.opts.Timeout)
 	defer cancel()
 	replies := c.client.Pipeline(bounded, cmds)
-	if ctx.Err() == nil { // otherwise they say nothing of the server
+	if ctx.Err() == nil { // otherwise the replies say nothing about the server
 		up := true
 		for _, r := range replies {
 			up = c.answers(ctx, r) && up
@@ -74,7 +74,7 @@ func (c *Cache[K, V]) send(ctx context.Context, cmds []redoubt.Cmd) []redoubt.Re
 	return replies
 }
 
-// sendOne is send for one command, which most are.
+// sendOne is send for one command, the most frequent case.
 func (c *Cache[K, V]) sendOne(ctx context.Context, cmd redoubt.Cmd) redoubt.Reply {
 	if !c.server.allow() {
 		return redoubt.Reply{Err: errServerDown}
@@ -88,7 +88,7 @@ func (c *Cache[K, V]) sendOne(ctx context.Context, cmd redoubt.Cmd) redoubt.Repl
 	return r
 }
 
-// answers reports whether a reply is the server's.
+// answers reports whether a reply comes from the server.
 func (c *Cache[K, V]) answers(ctx context.Context, r redoubt.Reply) bool {
 	if r.Err == nil {
 		return true
@@ -97,9 +97,9 @@ func (c *Cache[K, V]) answers(ctx context.Context, r redoubt.Reply) bool {
 	return isReply(r.Err)
 }
 
-// attempt asks for the right to load the keys of flights. It settles those whose
-// value has come meanwhile, and those that the server refuses for good. granted may also load because the server can't be reached:
-// they have no owner.
+// attempt asks for the leases of flights. It settles flights whose value has come meanwhile, and
+// flights that the server refuses for good. It returns in granted the flights that may load: they
+// have a lease, or no owner if the server can't be reached.
 func (c *Cache[K, V]) attempt(ctx context.Context, fs []*flight[K, V], waiter string) (granted []*flight[K, V], held []waiting[K, V]) {
 	cmds := make([]redoubt.Cmd, len(fs))
 	for i, f := range fs {
@@ -117,8 +117,8 @@ func (c *Cache[K, V]) attempt(ctx context.Context, fs []*flight[K, V], waiter st
 			continue
 		}
 		if err != nil {
-			// It may have been granted. But the command may also come late, after
-			// an invalidation, so this owner never stores anything.
+			// The lease may have been granted. But the command may also arrive after an invalidation,
+			// so this owner never stores a value.
 			f.owner, f.lost = "", f.owner
 			granted = append(granted, f)
 			continue
@@ -132,8 +132,8 @@ func (c *Cache[K, V]) attempt(ctx context.Context, fs []*flight[K, V], waiter st
 			c.remember(f, e)
 		case wire.LeaseFresh:
 			s := c.judge(ctx, f.place, e, f.epoch)
-			if !s.good { // it can't be read, or has just become stale
-				if s.seen == f.state.seen { // and this program and the script don't agree on it
+			if !s.good { // the entry can't be read, or has just become stale
+				if s.seen == f.state.seen { // this program and the script disagree about the entry
 					f.owner = ""
 					granted = append(granted, f)
 					continue
@@ -153,7 +153,7 @@ func (c *Cache[K, V]) attempt(ctx context.Context, fs []*flight[K, V], waiter st
 	return granted, held
 }
 
-// remember notes what may be served in need, of what came with a lease.
+// remember notes the value that came with a lease, in case the source fails.
 func (c *Cache[K, V]) remember(f *flight[K, V], e entry) {
 	if f.state.usable > 0 || !e.has() || c.opts.StaleIfError == 0 {
 		return

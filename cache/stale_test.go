@@ -10,7 +10,9 @@ import (
 	"github.com/redoubt-go/redoubt/cache"
 )
 
-// What is stale is served at once while one caller loads, for as long as was chosen.
+// A stale value is served at once while one caller loads, for the chosen time.
+//
+// Promise: a stale value is served for the time that was chosen and no longer.
 func TestStaleFor(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		c, s := w.timed(func(o *options) { o.TTL, o.StaleFor, o.NoJitter = time.Hour, time.Hour, true }), newSource("old")
@@ -49,7 +51,7 @@ func TestStaleFor(t *testing.T) {
 	})
 }
 
-// A refresh that fails leaves the entry as it was: it is served on, and is gone at its time.
+// A refresh that fails does not change the entry: it is served until its time.
 func TestFailedRefresh(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		c, s := w.timed(func(o *options) { o.TTL, o.StaleFor, o.NoJitter = time.Hour, time.Hour, true }), newSource("old")
@@ -67,7 +69,9 @@ func TestFailedRefresh(t *testing.T) {
 	})
 }
 
-// A failing source is stood in for, by what is stale, for as long as was chosen.
+// Stale values stand in for a failing source for the chosen time.
+//
+// Promise: a stale value is served for the time that was chosen and no longer.
 func TestStaleIfError(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		c, s := w.timed(func(o *options) { o.StaleIfError, o.NoBreaker = time.Hour, true }), newSource("old")
@@ -95,7 +99,7 @@ func TestStaleIfError(t *testing.T) {
 	})
 }
 
-// A value is loaded anew before it expires, the earlier the longer its load took.
+// A value is loaded again before it expires, the earlier the longer its load took.
 func TestEarlyRefresh(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		c, s := w.timed(func(o *options) { o.TTL, o.Beta, o.NoJitter = 1000*time.Hour, 1000, true }), newSource("old")
@@ -141,8 +145,8 @@ func TestSizeLimit(t *testing.T) {
 	})
 }
 
-// Payloads are compressed from a size on, where that helps, and read by caches that
-// don't compress; what is inflated is bounded too.
+// Payloads above a size are compressed where that makes them shorter. Caches that don't compress
+// read them, and decompression is bounded.
 func TestCompression(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		text := func(o *options) { o.Codec = cache.Text() }
@@ -161,7 +165,7 @@ func TestCompression(t *testing.T) {
 	})
 }
 
-// What can't be read is loaded anew, and leaves no lease.
+// An entry that can't be read is loaded again and leaves no lease.
 func TestUnreadableEntries(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		strange := w.users(func(o *options) { o.Codec = cache.Text() })

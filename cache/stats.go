@@ -2,27 +2,26 @@ package cache
 
 import "sync/atomic"
 
-// Stats are counts since a Cache was made, of this process.
+// Stats are counts of this process since a Cache was made.
 type Stats struct {
-	// LocalHits were answered by the local level, Hits by the server with a fresh
-	// value, Negatives with a fresh negative entry. Stale were answered with what
-	// is not fresh any more.
+	// LocalHits were answered by the local level, Hits by a fresh value on the server, Negatives by
+	// a fresh negative entry, Stale by an entry that is no longer fresh.
 	LocalHits, Hits, Negatives, Stale int64
-	// Refused were answered by the filter.
+	// Refused were answered by [Options.Filter].
 	Refused int64
-	// Waits were answered by a load that another had begun.
+	// Waits were answered by the load of another caller.
 	Waits int64
-	// Loads asked the source, for one key or a batch; LoadErrors are those that
-	// failed. Drops were loaded and not stored.
+	// Loads are calls of the source, for one key or a batch; LoadErrors are the loads that failed.
+	// Drops are loaded values that were not stored.
 	Loads, LoadErrors, Drops int64
-	// Troubles are calls of the server that failed.
+	// Troubles are commands that the server did not answer, or refused.
 	Troubles int64
-	// LocalEntries are in the local level now.
+	// LocalEntries is the number of entries in the local level now.
 	LocalEntries int64
 }
 
-// counters are those of a Cache. Local hits are counted in many places, each with a
-// cache line of its own, or the count would cost more than the hit.
+// counters are the counts of a Cache. Local hits are counted in many places, each with a cache line
+// of its own; otherwise the count would cost more than the hit.
 type counters struct {
 	hits, negatives, stale, refused, waits, loads, loadErrors, drops, troubles atomic.Int64
 	local                                                                      [localCounters]struct {
@@ -33,7 +32,7 @@ type counters struct {
 
 const localCounters = 32
 
-// Stats returns what was counted.
+// Stats returns the counts. It sends nothing.
 func (c *Cache[K, V]) Stats() Stats {
 	n := &c.counters
 	s := Stats{

@@ -14,11 +14,11 @@ const (
 	tagPart    = "tag"
 	taggedPart = "tagged"
 
-	// apart is how far the clocks of a cluster's nodes may be apart.
+	// apart is how far apart the clocks of a cluster's nodes may be.
 	apart = time.Second
 )
 
-// tagsOf returns the tags of what is stored.
+// tagsOf returns the tags of a value that is to be stored.
 func (c *Cache[K, V]) tagsOf(key K, a answer[V]) []string {
 	if c.opts.Tags == nil || !a.found {
 		return nil
@@ -39,7 +39,7 @@ func (c *Cache[K, V]) tagKeys(tag string) ([]string, error) {
 	return []string{members, tagged}, err
 }
 
-// tagCmds note that an entry has tags.
+// tagCmds returns the commands that add an entry to tags.
 func (c *Cache[K, V]) tagCmds(p place[K], tags []string, keep time.Duration) (cmds []redoubt.Cmd, err error) {
 	for _, tag := range tags {
 		keys, err := c.tagKeys(tag)
@@ -67,10 +67,9 @@ func (c *Cache[K, V]) addTags(ctx context.Context, p place[K], tags []string, ke
 	return nil
 }
 
-// tag notes the tags of what is about to be stored, and returns for which of the
-// flights that must not be: a tag was invalidated after its lease began, and what was
-// loaded may be older. It clears the TTL of what has tags that are none, or are not
-// known to the server for sure.
+// tag adds entries that are about to be stored to their tags. It returns which of them must not be
+// stored: if a tag was invalidated after the lease of the load began, the loaded value may be
+// older. It clears the TTL of entries whose tags are invalid, or may not be on the server.
 func (c *Cache[K, V]) tag(ctx context.Context, fs []*flight[K, V], outs []outcome[V], ttls []time.Duration) (invalidated []bool) {
 	invalidated = make([]bool, len(fs))
 	var cmds []redoubt.Cmd
@@ -109,10 +108,10 @@ func (c *Cache[K, V]) tag(ctx context.Context, fs []*flight[K, V], outs []outcom
 	return invalidated
 }
 
-// InvalidateTag invalidates all entries that were stored with the tag. A load that was
-// under way when it was called is not stored if its value has the tag. It costs a round
-// trip for the tag, and two and those of InvalidateMany for about 256 entries. After an
-// error, or when ctx ends, it has been done for some of them, and can be repeated.
+// InvalidateTag invalidates all entries that were stored with the tag. A load that is running is
+// not stored if its value has the tag. One round trip for the tag; for about 256 entries two more,
+// and the round trips of [Cache.InvalidateMany]. After an error, or when ctx ends, it has been done
+// for some entries; repeat it.
 func (c *Cache[K, V]) InvalidateTag(ctx context.Context, tag string) error {
 	keys, err := c.tagKeys(tag)
 	if err != nil {
@@ -147,8 +146,8 @@ func (c *Cache[K, V]) InvalidateTag(ctx context.Context, tag string) error {
 	}
 }
 
-// invalidatePairs invalidates a page of keys, and then takes them from the tag, unless
-// they have come anew: those are of a load that began later.
+// invalidatePairs invalidates a page of keys, and then removes them from the tag, except keys that
+// were added again meanwhile: their loads began later.
 func (c *Cache[K, V]) invalidatePairs(ctx context.Context, tag string, pairs []any) error {
 	var texts, entries, args []string
 	for i := 0; i+1 < len(pairs); i += 2 {

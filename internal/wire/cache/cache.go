@@ -28,13 +28,13 @@ func EntriesOf(cache string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(cache) + ":*"
 }
 
-// idBytes is the length of the name of a value.
+// idBytes is the length of the id of a value.
 const idBytes = 8
 
-// Nobody stands for the sender of a message that no Cache has sent.
+// Nobody is the sender of messages that no Cache has sent.
 var Nobody = strings.Repeat("-", 2*idBytes)
 
-// NewID returns the name of a value or of an attempt to load one.
+// NewID returns an id for a value, or for an attempt to load one.
 func NewID() string { return randid.Bytes(idBytes) }
 
 // Written is a value as it is stored.
@@ -45,7 +45,7 @@ type Written struct {
 	Keep    time.Duration
 }
 
-// StoreCmd stores what owner has loaded, if its lease is still there.
+// StoreCmd stores the value that owner has loaded, if its lease still exists.
 func StoreCmd(key, owner string, w Written, took time.Duration) redoubt.Cmd {
 	return redoubt.Cmd{
 		Script: storeScript, Keys: []string{key},
@@ -54,23 +54,23 @@ func StoreCmd(key, owner string, w Written, took time.Duration) redoubt.Cmd {
 	}
 }
 
-// ReleaseCmd gives a lease back.
+// ReleaseCmd releases a lease.
 func ReleaseCmd(key, owner string) redoubt.Cmd {
 	return redoubt.Cmd{Script: releaseScript, Keys: []string{key}, Args: []string{owner}, Flags: redoubt.Idempotent}
 }
 
-// RenewCmd makes a lease last.
+// RenewCmd prolongs a lease.
 func RenewCmd(key, owner string, lease time.Duration) redoubt.Cmd {
 	return redoubt.Cmd{Script: renewScript, Keys: []string{key}, Args: []string{owner, micros(lease)}, Flags: redoubt.Idempotent}
 }
 
-// LeaseCmd is sent once: a copy of it that came after an invalidation would bring the
-// lease back, and what was loaded before could be stored.
+// LeaseCmd takes a lease. It is sent once: a copy that arrived after an invalidation would bring
+// the lease back, and an older value could be stored.
 func LeaseCmd(keys []string, owner string, lease time.Duration, seen, waiter string) redoubt.Cmd {
 	return redoubt.Cmd{Script: leaseScript, Keys: keys, Args: []string{owner, micros(lease), seen, waiter}}
 }
 
-// SetCmd is sent once too: a copy that came later would undo what others have done.
+// SetCmd stores a value. It is sent once: a copy that arrived later would undo later changes.
 func SetCmd(keys []string, w Written, channel, message string) redoubt.Cmd {
 	return redoubt.Cmd{
 		Script: setScript, Keys: keys,
@@ -83,27 +83,27 @@ func TimedReadCmd(key string) redoubt.Cmd {
 	return redoubt.Cmd{Script: readScript, Keys: []string{key}, Flags: redoubt.ReadOnly}
 }
 
-// TagCmd notes that the entry called text has a tag, for as long as it is kept.
+// TagCmd adds the entry called text to a tag, for the time keep.
 func TagCmd(keys []string, text string, keep time.Duration) redoubt.Cmd {
 	return redoubt.Cmd{Script: tagScript, Keys: keys, Args: []string{text, millis(keep)}, Flags: redoubt.Idempotent}
 }
 
-// TagMarkCmd invalidates what is being loaded for a tag.
+// TagMarkCmd notes the invalidation of a tag, so that running loads with the tag are not stored.
 func TagMarkCmd(keys []string) redoubt.Cmd {
 	return redoubt.Cmd{Script: tagMarkScript, Keys: keys, Flags: redoubt.Idempotent}
 }
 
-// TagDropCmd forgets that entries have a tag: each by its text and its score.
+// TagDropCmd removes entries from a tag: each by its text and its score.
 func TagDropCmd(tag string, textsAndScores []string) redoubt.Cmd {
 	return redoubt.Cmd{Script: tagDropScript, Keys: []string{tag}, Args: textsAndScores, Flags: redoubt.Idempotent}
 }
 
-// InvalidateCmd deletes an entry and tells the channel.
+// InvalidateCmd deletes an entry and publishes to the channel.
 func InvalidateCmd(key, channel, message string) redoubt.Cmd {
 	return redoubt.Cmd{Script: invalidateScript, Keys: []string{key}, Args: []string{channel, message}, Flags: redoubt.Idempotent}
 }
 
-// ReadHeld reads the replies of those scripts that say whether a lease was there.
+// ReadHeld reads the replies of scripts that say whether a lease existed.
 func ReadHeld(r redoubt.Reply) (held bool, err error) {
 	a, err := r.Array()
 	if err != nil {
@@ -115,20 +115,20 @@ func ReadHeld(r redoubt.Reply) (held bool, err error) {
 
 func decimal(n int64) string { return strconv.FormatInt(n, 10) }
 
-// millis rounds up: a key must not go before its value is stale.
+// millis rounds up: a key must not expire before its value is stale.
 func millis(d time.Duration) string {
 	return decimal(int64((d + time.Millisecond - 1) / time.Millisecond))
 }
 
-// What becomes of a [LeaseCmd].
+// The statuses of a [LeaseCmd].
 const (
 	LeaseHeld = iota
 	LeaseGranted
 	LeaseFresh
 )
 
-// ReadLease reads the reply to [LeaseCmd]: what became of it, the server's time, the time left to the
-// lease, and the entry.
+// ReadLease reads the reply to [LeaseCmd]: the status, the server's time, how much longer the lease
+// lasts, and the entry.
 func ReadLease(r redoubt.Reply) (status, now int64, left time.Duration, raw string, err error) {
 	a, err := r.Array()
 	if err != nil {

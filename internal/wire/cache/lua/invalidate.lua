@@ -1,4 +1,4 @@
--- invalidate.lua: delete an entry and the lease on it, tell local levels, and wake who waits.
+-- invalidate.lua: delete an entry and its lease, tell local levels, and wake the waiters.
 -- KEYS[1] entry   string {<cache>:<key>}:cache, as doc.go says
 -- ARGV[1] channel bytes  on which local levels listen
 -- ARGV[2] message bytes  for them

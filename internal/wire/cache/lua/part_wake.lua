@@ -1,6 +1,6 @@
 -- part_wake.lua: wake all that wait for an entry, the part of several scripts.
 -- KEYS[1] entry string {<cache>:<key>}:cache, as doc.go says
--- Uses waiters: what followed the payload
+-- Uses waiters: the part after the payload
 -- Returns {}
 -- One for each process that waits, at most 64 KiB of them: see lease.lua.
 local at = 1

@@ -1,4 +1,4 @@
--- release.lua: give a lease back without a value, and wake who waits.
+-- release.lua: release a lease without a value, and wake the waiters.
 -- KEYS[1] entry string {<cache>:<key>}:cache, as doc.go says
 -- ARGV[1] owner bytes  8, as in lease.lua
 -- Returns {released 0|1}

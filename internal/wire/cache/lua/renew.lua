@@ -1,4 +1,4 @@
--- renew.lua: prolong a lease that was not destroyed.
+-- renew.lua: prolong a lease that still exists.
 -- KEYS[1] entry    string  {<cache>:<key>}:cache, as doc.go says
 -- ARGV[1] owner    bytes   8, as in lease.lua
 -- ARGV[2] lease_us integer > 0

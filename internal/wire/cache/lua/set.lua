@@ -1,4 +1,4 @@
--- set.lua: store a value whatever is there, tell local levels, and wake who waits.
+-- set.lua: store a value, tell local levels, and wake the waiters.
 -- KEYS[1] entry    string  {<cache>:<key>}:cache, as doc.go says
 -- A cache with tags names a second key, which this script doesn't use.
 -- ARGV[1] id       bytes   8, of the value

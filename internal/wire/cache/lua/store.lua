@@ -1,4 +1,4 @@
--- store.lua: store what was loaded, if the lease is still there, and wake who waits.
+-- store.lua: store a loaded value if the lease still exists, and wake the waiters.
 -- KEYS[1] entry    string  {<cache>:<key>}:cache, as doc.go says
 -- ARGV[1] owner    bytes   8, as in lease.lua; the id of the value from then on
 -- ARGV[2] mark     bytes   3: the version of the layout, the kind, the encoding

@@ -1,4 +1,4 @@
--- tag.lua: note that an entry has a tag, and tell when the tag was last invalidated.
+-- tag.lua: add an entry to a tag, and return when the tag was last invalidated.
 -- KEYS[1] tag     zset    {<cache>:<tag>}:tag, keys by when they are gone, in µs
 -- KEYS[2] tagged  string  {<cache>:<tag>}:tagged, when it was last invalidated, in µs
 -- ARGV[1] key     bytes   of the entry
@@ -7,7 +7,7 @@
 local t = redis.call('TIME')
 local now = t[1] * 1000000 + t[2]
 redis.call('ZADD', KEYS[1], string.format('%.0f', now + ARGV[2] * 1000), ARGV[1])
--- Two leave for one that comes, so that those that are gone don't gather.
+-- Each call adds one key and removes up to two expired ones, so expired keys do not accumulate.
 local gone = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', string.format('%.0f', now), 'LIMIT', 0, 2)
 if #gone > 0 then redis.call('ZREM', KEYS[1], unpack(gone)) end
 if redis.call('PTTL', KEYS[1]) < tonumber(ARGV[2]) then redis.call('PEXPIRE', KEYS[1], ARGV[2]) end

@@ -1,6 +1,6 @@
--- tag_drop.lua: forget the keys of a tag that were invalidated, but for those that came anew.
+-- tag_drop.lua: remove invalidated keys from a tag, except keys that were added again.
 -- KEYS[1] tag  zset  {<cache>:<tag>}:tag, as in tag.lua
--- ARGV[1..] pairs bytes a key and its score as it was seen, and so on
+-- ARGV[1..] pairs bytes a key and its score as the caller read it, and so on
 -- Returns {dropped integer}
 local dropped = 0
 for i = 1, #ARGV, 2 do
