@@ -6,8 +6,8 @@
 //	defer host.Close()
 //	host.Serve()
 //	…
-//	err = host.Reload()        // on SIGHUP
-//	err = host.Shutdown(ctx)   // on SIGTERM
+//	host.Reload()            // on SIGHUP
+//	err = host.Shutdown(ctx) // on SIGTERM
 //
 // [Read] checks a file and everything it names, without connecting to a server. [Open] listens on the
 // address of every pool. [Host.Serve] lets clients in.
