@@ -226,7 +226,7 @@ var limitCommands = []*Command{
 		Errors:   limitErrors(docSyntax, docLimits),
 		Examples: []Example{{"LIMIT.DEFINE partner-api NX 100 1000 100", "(integer) 1"}, {"LIMIT.DEFINE partner-api", "1) 1) (integer) 100\n   2) (integer) 1000\n   3) (integer) 100"}},
 		Notes: []string{
-			"What was taken stays taken when the limits change. They stay until they are changed or removed: `DEL rd:{partner-api}:limit`.",
+			"Tokens that were taken stay taken when the limits change. The limits stay until they are changed or removed: `DEL rd:{partner-api}:limit`.",
 		},
 		Plan: planDefine,
 	}),

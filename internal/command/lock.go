@@ -42,7 +42,7 @@ func acquireErrors(own ...string) []string {
 	}, own...)...)
 }
 
-const goneNote = "A client that goes away while it waits, or is found to have gone when it would get the reply, waits no more, and has its lock released if the server made the ID. A client that made it can ask again with it on another connection, or release: what it has acquired lasts until then, or until its ttl. So does a lock of which the reply is lost later."
+const goneNote = "A client that goes away while it waits, or is found to have gone when it would get the reply, waits no more, and has its lock released if the server made the ID. A client that made it can ask again with it on another connection, or release: what it has acquired lasts until then, or until its ttl. So does a lock whose reply is lost later."
 
 var (
 	docTTL     = fmt.Sprintf("`ERR redoubt: ttl_ms is …; want 1 to %d`", maxTTL)
