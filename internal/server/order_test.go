@@ -3,9 +3,11 @@ package server_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"net"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/redoubt-go/redoubt/internal/resp"
@@ -56,6 +58,60 @@ func TestBlankLines(t *testing.T) {
 			w.want("+OK\r\n", "WATCH "+key)
 		}
 	})
+}
+
+// TestBlankLinesAreNotSent: a blank line between commands reaches no back end. A pool would count it as a
+// command when it looks for a slow or a redirected one.
+func TestBlankLinesAreNotSent(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	var blanks atomic.Int64
+	serve := func(conn net.Conn) {
+		defer conn.Close()
+		var scanner resp.CommandScanner
+		var buf []byte
+		chunk := make([]byte, 64<<10)
+		for {
+			n, err := conn.Read(chunk)
+			if err != nil {
+				return
+			}
+			buf = append(buf, chunk[:n]...)
+			for {
+				end, err := scanner.Next(buf)
+				if end == 0 || err != nil {
+					break
+				}
+				if len(scanner.Args()) == 0 {
+					blanks.Add(1)
+				} else {
+					_, _ = conn.Write([]byte("+OK\r\n"))
+				}
+				buf = buf[end:]
+			}
+		}
+	}
+	go func() {
+		for conn, err := ln.Accept(); err == nil; conn, err = ln.Accept() {
+			go serve(conn)
+		}
+	}()
+	_, addr := start(t, "redis://"+ln.Addr().String())
+	w := dial(t, addr)
+	set := string(resp.AppendCommand(nil, "SET", "k", "v"))
+	for range 2 {
+		w.write(set + "\r\n" + set + "\r\n\r\n" + set)
+		for range 3 {
+			w.expect("+OK\r\n")
+		}
+		w.want("+OK\r\n", "WATCH k") // from here on, a connection of its own
+	}
+	if n := blanks.Load(); n != 0 {
+		t.Errorf("%d blank lines were sent, want none", n)
+	}
 }
 
 // TestMixedOrder sends random mixtures of all five ways a command can take, in
