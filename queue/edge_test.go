@@ -10,7 +10,7 @@ import (
 	"github.com/redoubt-go/redoubt/queue"
 )
 
-// Whose id is in the queue already was not put, and leaves its unique key alone.
+// A message whose ID is in the queue already is not put, and its unique key is not taken.
 //
 // Promise: A unique key drops further messages with the same key for its time.
 func TestUniqueKeyOfWhatExists(t *testing.T) {
@@ -25,7 +25,7 @@ func TestUniqueKeyOfWhatExists(t *testing.T) {
 	})
 }
 
-// The marker stays until somebody looks who knows then when to look again.
+// The marker stays until a consumer pumps, because that consumer learns when to pump again.
 func TestMarkerStaysWhileThereIsSomething(t *testing.T) {
 	lines(t, func(t *testing.T, l *line) {
 		wants := func(what string, want bool) {

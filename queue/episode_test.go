@@ -27,8 +27,8 @@ type episode struct {
 	failed   bool
 }
 
-// The scripts do what the model does, whatever comes in whatever order: replies, and
-// what is in the queue after each; and they leave nothing behind.
+// For any calls in any order the scripts give the replies of the model, leave the queue in the
+// state of the model, and leave no keys behind.
 func TestScriptsFollowTheModel(t *testing.T) {
 	seeds := uint64(6)
 	if os.Getenv("QUEUE_FAULTS") == "full" {

@@ -18,7 +18,7 @@ import (
 	"github.com/redoubt-go/redoubt/queue"
 )
 
-// flaky loses replies of the pump: what it did is done.
+// flaky loses replies of pumps that the server has run.
 type flaky struct {
 	redoubt.Conn
 	mu   sync.Mutex

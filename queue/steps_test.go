@@ -13,7 +13,7 @@ import (
 	"github.com/redoubt-go/redoubt/queue"
 )
 
-// many is more than a script goes over.
+// many is more messages than one script searches.
 const many = 4100
 
 // inMany makes a queue whose messages m0, m1, … are running. Of the group g0, g1, … the first is running and

@@ -21,11 +21,11 @@ local leases = redis.call('ZCARD', KEYS[8])
 for i = 3, #ARGV, 2 do ids[#ids + 1] = ARGV[i] end
 local fit = queue.fit(ids, groups and READ or FREE)
 
--- Receipts begin with the take, and members with the group, so the script finds those of an id by
--- going over all of them. It does so only while there are few.
+-- Receipts begin with the take, and members with the group, so the script can find the receipt or
+-- member of an id only by searching all of them. It does so only while there are few.
 local receipts, lines, read = nil, {}, 0
 
--- Finds an id that is neither ready, due nor dead: it is running, waiting or nowhere. Returns that and
+-- Finds an id that is neither ready, due nor dead: it is running, waiting or absent. Returns that and
 -- what to remove, false if the script can't tell, and nil if the id is for another step.
 local function find(id, envelope, seen)
   local before = read

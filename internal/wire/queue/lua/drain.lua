@@ -1,4 +1,4 @@
--- drain.lua: remove some of what is to be done and not at work, those that wait for others first.
+-- drain.lua: remove some pending messages, the ones that wait for their group first.
 -- KEYS[1] queue   hash    {<name>}:queue, ids to envelopes
 -- KEYS[2] ready   zset    ids by rank of their lane and since when they are ready
 -- KEYS[3] groups  zset    a group, a place in its line, an id

@@ -21,7 +21,7 @@ function queue.flush()
   found = {}
 end
 
--- What is no envelope, for something else wrote it, has no group.
+-- An entry of another program is no envelope, and has no group.
 function queue.grouped(envelope)
   return (string.byte(envelope) or 0) % 8 > 3 and #envelope >= 4 + (string.byte(envelope, 4) or 0) and #envelope > 4
 end
@@ -59,8 +59,8 @@ function queue.fit(ids, most)
   return #ids
 end
 
--- Brings what is due by now, in ms, of the key of those that are due KEYS[4], into its lines, at most 256: since then it is ready.
--- Returns when the next is due, nil if none is.
+-- Makes messages ready that are due by now, in ms: at most 256 of KEYS[4].
+-- Returns when the next message is due, nil if none is.
 function queue.promote(now)
   local due = tonumber(redis.call('ZRANGE', KEYS[4], 0, 0, 'WITHSCORES')[2])
   if not due or due > now then return due end

@@ -1,4 +1,4 @@
--- pump.lua: settle messages, bring back those that are due or abandoned, and take some.
+-- pump.lua: settle messages, bring back due and abandoned messages, and take some.
 -- A receipt is the 16 bytes of the take and the id.
 -- KEYS[1] queue   hash    {<name>}:queue, ids to envelopes
 -- KEYS[2] ready   zset    ids by rank of their lane and since when they are ready
@@ -122,7 +122,7 @@ if #receipts > 0 then
   end
 end
 
--- What is abandoned comes back in front, for it has waited before.
+-- Abandoned messages come back in front, because they have waited before.
 local function time_of(first) return tonumber(first[2]) end
 local lease_end = time_of(redis.call('ZRANGE', KEYS[8], 0, 0, 'WITHSCORES'))
 if lease_end and lease_end <= now then
@@ -201,8 +201,8 @@ elseif prior then
   redis.call('DEL', KEYS[10])
 end
 
--- While something can be taken, another consumer is woken. Who only settles leaves the
--- marker to those who learn from their pump when to come again.
+-- While a message can be taken, wake another consumer. A consumer that only settles leaves the
+-- marker to consumers that learn from their pump when to come again.
 left = left or redis.call('ZCARD', KEYS[2])
 if left > 0 and room > 0 or n < 0 and (left > 0 or due or lease_end) then
   redis.call('ZADD', KEYS[7], 0, '1')

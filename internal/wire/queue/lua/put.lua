@@ -73,7 +73,7 @@ for i = 1, #ARGV, 4 do
 end
 queue.flush()
 
--- Who sleeps until the first that is due has to hear of an earlier one.
+-- A consumer that sleeps until the first due message must hear of an earlier one.
 local wake = ready
 if #later > 0 then
   local first = redis.call('ZRANGE', KEYS[4], 0, 0)[1]

@@ -16,7 +16,7 @@ local lanes, oldest = {}, now
 for rank = 0, ARGV[1] - 1 do
   local low, high = string.format('%.0f', rank * 2251799813685248), string.format('%.0f', rank * 2251799813685248 + 2251799813685247)
   lanes[#lanes + 1] = redis.call('ZCOUNT', KEYS[2], low, high)
-  -- Those in front of all others, at 0, have no time.
+  -- Messages in front of all others, at 0, have no time.
   local first = redis.call('ZRANGEBYSCORE', KEYS[2], string.format('%.0f', low + 1), high, 'WITHSCORES', 'LIMIT', 0, 1)[2]
   if first then oldest = math.min(oldest, math.floor((first - low + 1577836800000000) / 1000)) end
 end

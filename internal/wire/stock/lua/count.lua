@@ -12,7 +12,7 @@ local now = t[1] * 1000000 + t[2]
 local stock = redis.call('HMGET', KEYS[1], 'total', 'available', 'sold', 'tidy')
 local total, available = tonumber(stock[1] or 0), tonumber(stock[2] or 0)
 
--- What ran out comes back, as in reserve.lua.
+-- Return expired reservations, as in reserve.lua.
 local due = redis.call('ZRANGE', KEYS[2], 0, 512, 'WITHSCORES')
 local gone, marks, mark = {}, {}, string.format('%.0f', math.floor((now + ARGV[4]) / 10) * 10 + 3)
 local i = 1

@@ -29,8 +29,8 @@ if over > now then
   return {-how, 0, 0, available, unsold - available, 0}
 end
 
--- What ran out comes back: as many as could be needed, since each holds at least
--- one, and two at any time, more than the one that is added. Nothing runs out
+-- Return expired reservations: as many as could be needed, because each holds at least
+-- one unit, and at least two, more than the one that this call adds. Nothing expires
 -- before next.
 local next_out, gone = tonumber(stock[4] or 0), {}
 if next_out > 0 and next_out <= now then

@@ -90,8 +90,8 @@ local function too_large(names)
   end
 end
 
--- visit looks at the fields of a chunk: deletes those that are over, files the others
--- anew, or leaves them to the server. It returns how many it deleted and how many it left.
+-- visit checks the fields of a chunk: it deletes expired fields, and files the others
+-- anew or leaves them to the server. It returns how many it deleted and how many it left.
 local function visit(chunk)
   local n, at, from = struct.unpack('>BI6', chunk)
   local tag, names, fit = 1 + math.floor(at / 128) % 65535, {}, 0
@@ -129,8 +129,8 @@ local function visit(chunk)
   return #dead, left
 end
 
--- done writes what the functions above have gathered. The index lives as long as the
--- hash, or, where the server expires the fields, as there is something in it.
+-- done writes what the functions above have gathered. The index lives as long as the hash,
+-- or, if the server expires the fields, as long as it has chunks.
 local function done()
   for at in pairs(chunks) do close(at) end
   if filed or lives_until then

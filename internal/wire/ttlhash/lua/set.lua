@@ -46,7 +46,7 @@ for i = 1, #names do
     if native and not event then
       tag = 0
     elseif tag == 0 or deadline < before or event and not was_event then
-      -- Otherwise it is looked at early enough, and filed anew then.
+      -- Otherwise a sweep finds it early enough, and files it anew.
       tag = file(name, deadline, ttl, event)
     end
     if native then
