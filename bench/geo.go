@@ -34,7 +34,7 @@ func benchGeo(ctx context.Context, cfg config) error {
 	if err != nil {
 		return err
 	}
-	index, err := indexes.Open("bench")
+	index, err := indexes.Open(ctx, "bench")
 	if err != nil {
 		return err
 	}
