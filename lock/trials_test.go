@@ -381,8 +381,8 @@ func locksLeaveNoChannel(t *testing.T, d *faults.Deployment) {
 	eventually(t, "no channel is left", func() bool { return len(channels(t, d)) == inboxes(d, 1) })
 }
 
-// A hundred try at once: as many as there is room for get a lease, under ids that
-// nobody shares.
+// A hundred callers try at once: as many as there are permits get a lease, each under an id of its
+// own.
 //
 // go-redislock and goRedisson name owners by what may be the same elsewhere, a
 // second or a goroutine; go-zero by a seeded generator.

@@ -8,8 +8,8 @@ import (
 	"github.com/redoubt-go/redoubt/internal/resp"
 )
 
-// TestCommandInfoIsRedis: COMMAND INFO says what a real server says of each command of the engine, but
-// for tips, key specifications, and the subcommands, some of which the engine doesn't have.
+// TestCommandInfoIsRedis: COMMAND INFO describes each command of the engine as a real server does, except
+// tips, key specifications and subcommands; the engine lacks some subcommands.
 func TestCommandInfoIsRedis(t *testing.T) {
 	p := newPair(t, resp.RESP2)
 	told := func(reply []byte) []any {

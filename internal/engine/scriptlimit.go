@@ -26,7 +26,7 @@ type scriptRun struct {
 	slow      chan struct{} // not nil once it has run for longer than lua-time-limit, closed at its end
 }
 
-// scriptRuns has the scripts that run, and marks those that run for too long. It uses the system's
+// scriptRuns has the scripts that run, and marks scripts that run for too long. It uses the system's
 // clock: a script takes real time whatever the engine's clock shows.
 type scriptRuns struct {
 	shards   *[shardCount]shard

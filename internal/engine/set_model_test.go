@@ -149,7 +149,7 @@ func FuzzSet(f *testing.F) {
 }
 
 // TestIntersectionWithItself wants a set or a sorted set that is being resized to be
-// all there when it is looked into while it is walked through.
+// complete for lookups during a walk.
 func TestIntersectionWithItself(t *testing.T) {
 	s := open(t, Options{}).Session()
 	for i := range 700 {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// A sweeper deletes expired keys and hash fields, also those that nobody reads. It sleeps until the
+// A sweeper deletes expired keys and hash fields, also fields that nobody reads. It sleeps until the
 // earliest deadline. While keys keep expiring it sweeps at most every sweepEvery, and deletes
 // sweepStep keys with a shard locked.
 type sweeper struct {

@@ -37,7 +37,7 @@ func TestTrackingTellsOnceOfWhatWasRead(t *testing.T) {
 	q.want("+OK\r\n+OK\r\n+OK\r\n:1\r\n")
 	p.want(invalidation("a") + invalidation("b"))
 	p.quiet()
-	// What a transaction and a write of one's own do, and FLUSHALL.
+	// Invalidations of a transaction, of the client's own write, and of FLUSHALL.
 	p.send("MULTI", "GET a", "EXEC", "SET a 1")
 	p.want("+OK\r\n+QUEUED\r\n*1\r\n$1\r\n6\r\n+OK\r\n" + invalidation("a"))
 	p.send("GET a")
@@ -154,8 +154,8 @@ func TestTrackingForgetsKeys(t *testing.T) {
 	}
 }
 
-// What is forgotten for want of room is told to who asked for it by NOLOOP
-// too: it isn't his doing.
+// A client with NOLOOP also learns of keys that the table drops for lack of room: the client didn't change
+// them.
 func TestTrackingForgetsKeysOfNoLoop(t *testing.T) {
 	e := open(t, Options{})
 	p := tracked(t, e, " NOLOOP")
