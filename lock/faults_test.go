@@ -26,8 +26,8 @@ import (
 
 // Several processes use locks of every kind while a fault strikes. Whatever order
 // the answers came in, one order exists in which one lock could have given them.
-// What a fault takes from the server is not promised; then tokens rise all the
-// same.
+// Data that a fault takes from the server is not promised; then tokens rise all
+// the same.
 //
 // Holders of a mutex write to two registers that its token fences, now and then
 // also when their lease is over: one on the servers of the lock, and one on a
