@@ -199,7 +199,7 @@ func TestMoveRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	out := filepath.Join(t.TempDir(), "out.rdb")
-	moved(t, exitData, []string{`1 hash whose fields have a time to live, like key "h"`, "nothing was exported", "--rdb-version 12"}, "export", out, to)
+	moved(t, exitData, []string{`1 hash with expiring fields, like key "h"`, "nothing was exported", "--rdb-version 12"}, "export", out, to)
 	if _, err := os.Stat(out); err == nil {
 		t.Error("a file was left")
 	}
