@@ -2,6 +2,7 @@ package goredis
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -54,10 +55,26 @@ func Open(ctx context.Context, url string) (*Client, error) {
 	defer cancel()
 	c, err := t.connect(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("goredis: no answer from %s: %w", t, withoutArgs(err))
+		return nil, &connectError{t.String(), withoutArgs(err)}
 	}
 	return c, nil
 }
+
+// ErrNotConnected is matched by the error of [Open] when the URL is valid, but no server answered it
+// or the server refused the client. The error wraps the cause.
+var ErrNotConnected = errors.New("goredis: not connected")
+
+type connectError struct {
+	target string
+	cause  error
+}
+
+func (e *connectError) Error() string {
+	return "goredis: no answer from " + e.target + ": " + e.cause.Error()
+}
+
+func (e *connectError) Unwrap() error        { return e.cause }
+func (e *connectError) Is(target error) bool { return target == ErrNotConnected }
 
 func init() {
 	redoubt.Register(func(ctx context.Context, url string) (redoubt.OpenConn, error) {

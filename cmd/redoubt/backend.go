@@ -10,8 +10,8 @@ import (
 	"strings"
 
 	"github.com/redoubt-go/redoubt"
-	_ "github.com/redoubt-go/redoubt/engine"  // for redoubt.Open
-	_ "github.com/redoubt-go/redoubt/goredis" // for redoubt.Open
+	_ "github.com/redoubt-go/redoubt/engine" // for redoubt.Open
+	"github.com/redoubt-go/redoubt/goredis"
 	"github.com/redoubt-go/redoubt/internal/proxy"
 	"github.com/redoubt-go/redoubt/internal/scheme"
 	"github.com/redoubt-go/redoubt/internal/server"
@@ -91,7 +91,7 @@ func openFailure(what, url string, err error) error {
 	switch {
 	case unreachable(err):
 		return failf(exitUnavailable, "%s %s does not answer: %w", what, address(url), cause(err))
-	case strings.Contains(err.Error(), "no answer from"): // the server answered with an error
+	case errors.Is(err, goredis.ErrNotConnected): // the server answered with an error
 		return failf(exitUnavailable, "%s %s refuses us: %w", what, address(url), cause(err))
 	}
 	return usagef("%s: %w", what, err)
