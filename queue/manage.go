@@ -47,6 +47,10 @@ func (q *Queue[T]) Requeue(ctx context.Context, name string, ids ...string) (n i
 	if err != nil {
 		return 0, err
 	}
+	return q.requeue(ctx, keys, ids)
+}
+
+func (q *Queue[T]) requeue(ctx context.Context, keys wire.Keys, ids []string) (n int, err error) {
 	dead, err := wire.Requeue(ctx, q.client, keys, ids...)
 	return countOf(dead, true), err
 }
@@ -54,7 +58,7 @@ func (q *Queue[T]) Requeue(ctx context.Context, name string, ids ...string) (n i
 // RequeueAll requeues every dead message and returns how many there were, in two round
 // trips for each 1000. It may requeue messages that die meanwhile.
 func (q *Queue[T]) RequeueAll(ctx context.Context, name string) (n int, err error) {
-	return q.eachDead(ctx, name, q.Requeue)
+	return q.eachDead(ctx, name, q.requeue)
 }
 
 // RemoveDead removes dead messages and returns how many were dead. After an error it
@@ -65,6 +69,10 @@ func (q *Queue[T]) RemoveDead(ctx context.Context, name string, ids ...string) (
 	if err != nil {
 		return 0, err
 	}
+	return q.removeDead(ctx, keys, ids)
+}
+
+func (q *Queue[T]) removeDead(ctx context.Context, keys wire.Keys, ids []string) (n int, err error) {
 	states, err := wire.Delete(ctx, q.client, keys, ids...)
 	return countOf(states, StateDead), err
 }
@@ -72,7 +80,7 @@ func (q *Queue[T]) RemoveDead(ctx context.Context, name string, ids ...string) (
 // RemoveAllDead removes every dead message and returns how many there were, in two
 // round trips for each 1000.
 func (q *Queue[T]) RemoveAllDead(ctx context.Context, name string) (n int, err error) {
-	return q.eachDead(ctx, name, q.RemoveDead)
+	return q.eachDead(ctx, name, q.removeDead)
 }
 
 func countOf[V comparable](list []V, want V) (n int) {
@@ -86,8 +94,12 @@ func countOf[V comparable](list []V, want V) (n int) {
 
 // eachDead calls f, which takes messages out of the dead ones, until it has seen as
 // many as were dead at the beginning: messages that die again must not keep it busy for
-// ever.
-func (q *Queue[T]) eachDead(ctx context.Context, name string, f func(ctx context.Context, name string, ids ...string) (int, error)) (n int, err error) {
+// ever. It doesn't check the IDs: another program may have stored an invalid one.
+func (q *Queue[T]) eachDead(ctx context.Context, name string, f func(ctx context.Context, keys wire.Keys, ids []string) (int, error)) (n int, err error) {
+	keys, err := wire.KeysOf(q.client, name)
+	if err != nil {
+		return 0, err
+	}
 	for seen, all := 0, 1; seen < all; {
 		list, dead, err := q.page(ctx, name, StateDead, 0, wire.MaxSettle)
 		if err != nil || len(list) == 0 {
@@ -100,7 +112,7 @@ func (q *Queue[T]) eachDead(ctx context.Context, name string, f func(ctx context
 		for i := range list {
 			ids[i] = list[i].ID
 		}
-		changed, err := f(ctx, name, ids...)
+		changed, err := f(ctx, keys, ids)
 		n += changed
 		if err != nil {
 			return n, err

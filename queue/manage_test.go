@@ -5,8 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/internal/test/clienttest"
@@ -91,6 +94,9 @@ func TestMessagesAndList(t *testing.T) {
 }
 
 // A foreign entry in a queue is visible and can be removed, in each state.
+//
+// Nor must an ID that no call accepts, which another program stored, stop the calls for
+// all dead messages.
 func TestLookAtUnreadable(t *testing.T) {
 	lines(t, func(t *testing.T, l *line) {
 		const foreign = "\x12\x00\x00x"
@@ -138,8 +144,27 @@ func TestLookAtUnreadable(t *testing.T) {
 		}
 		l.pump(wire.Pump{Nacks: failed})
 		looks(queue.StateDead)
-		if n, err := q.RequeueAll(t.Context(), "q"); n != 3 || err != nil {
+		dies := func(id string) {
+			t.Helper()
+			must(t, l.rdb.HSet(t.Context(), l.key("q", ""), id, foreign).Err())
+			must(t, l.rdb.ZAdd(t.Context(), l.key("q", "dead"), redis.Z{Score: 1, Member: id}).Err())
+		}
+		invalid := []string{"", strings.Repeat("x", wire.MaxID+1)}
+		for _, id := range invalid {
+			dies(id)
+			if _, err := q.Requeue(t.Context(), "q", id); err == nil {
+				t.Errorf("Requeue takes an ID of %d bytes", len(id))
+			}
+		}
+		if n, err := q.RequeueAll(t.Context(), "q"); n != 5 || err != nil {
 			t.Errorf("requeued %d, %v", n, err)
+		}
+		must(t, l.rdb.ZRem(t.Context(), l.key("q", "ready"), invalid[0], invalid[1]).Err())
+		for _, id := range invalid {
+			dies(id)
+		}
+		if n, err := q.RemoveAllDead(t.Context(), "q"); n != 2 || err != nil {
+			t.Errorf("deleted %d, %v", n, err)
 		}
 		p = l.pump(wire.Pump{N: 9})
 		l.pump(wire.Pump{Acks: []string{p.Taken[0].Receipt, p.Taken[1].Receipt}, Nacks: p.KillUnreadable()})

@@ -110,6 +110,12 @@ func TestQueue(t *testing.T) {
 		if out, _ := q(exitFault, "cancel", "mail", "m3", "nobody"); out != "m3 cancelled\nnobody is not in the queue\n" {
 			t.Errorf("cancel: %q", out)
 		}
+		if _, stderr := q(exitUsage, "cancel", "mail"); !strings.Contains(stderr, "want the ID of a message") {
+			t.Errorf("cancel of nothing: %q", stderr)
+		}
+		if _, stderr := q(exitUsage, "cancel", "mail", strings.Repeat("x", 600)); !strings.Contains(stderr, "id has 600 bytes; want 1 to ") {
+			t.Errorf("cancel of a long ID: %q", stderr)
+		}
 		if _, stderr := q(exitUsage, "drain", "mail"); !strings.Contains(stderr, "pass --force") {
 			t.Errorf("drain: %q", stderr)
 		}

@@ -41,6 +41,10 @@ func (f *bulkFlags) check(ids []string) error {
 	case !f.all && len(ids) == 0:
 		return usagef("want the ID of a message, or --all")
 	}
+	return checkIDs(ids)
+}
+
+func checkIDs(ids []string) error {
 	for _, id := range ids {
 		if err := wire.CheckID(id); err != nil {
 			return fail(exitUsage, err)

@@ -28,8 +28,11 @@ Exit codes: 0 removed; 1 some are dead, or not there; 64 wrong usage; 69 no serv
 		Example: `  redoubt queue cancel orders cancel:7`,
 		Args:    nameAndIDs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := (&bulkFlags{}).check(args[1:]); err != nil {
+			if len(args) == 1 {
 				return usagef("want the ID of a message")
+			}
+			if err := checkIDs(args[1:]); err != nil {
+				return err
 			}
 			return f.withQueue(cmd, args[0], func(_ context.Context, _ *redoubt.Client, q *queue.Queue[[]byte]) error {
 				ctx, code, stop := untilInterrupted()
