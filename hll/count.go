@@ -92,6 +92,7 @@ func (v *Visitors) count(ctx context.Context, first, last int64, pages []string)
 	}
 	pages = slices.Compact(slices.Sorted(slices.Values(pages)))
 	var sketches, views []redoubt.Cmd
+	var of []string // the page of each sketch
 	for _, page := range pages {
 		var visitors []string
 		for n := first; n <= last; n++ {
@@ -100,6 +101,7 @@ func (v *Visitors) count(ctx context.Context, first, last int64, pages []string)
 			views = append(views, viewsOf(k))
 		}
 		for some := range slices.Chunk(visitors, atOnce) {
+			of = append(of, page)
 			if len(some) == 1 {
 				sketches = append(sketches, redoubt.Cmd{Name: "GET", Keys: some, Flags: redoubt.ReadOnly})
 				continue
@@ -135,7 +137,10 @@ func (v *Visitors) count(ctx context.Context, first, last int64, pages []string)
 			r = redoubt.Reply{Val: a[0]}
 		}
 		if err := s.merge(r); err != nil {
-			return Count{}, fmt.Errorf("hll: key %q: %w", sketches[i].Keys[len(sketches[i].Keys)-1], err)
+			if sketches[i].Script == nil && errors.Is(err, redoubt.ErrWrongType) {
+				return Count{}, fmt.Errorf("hll: key %q: %w", sketches[i].Keys[0], err)
+			}
+			return Count{}, fmt.Errorf("hll: page %q: %w", of[i], err)
 		}
 	}
 	c.Visitors = s.Count()
@@ -265,7 +270,10 @@ func (v *Visitors) CountKeys(ctx context.Context, keys ...string) (int64, error)
 		}
 		for i, r := range v.client.Pipeline(ctx, cmds) {
 			if err := s.merge(r); err != nil {
-				return 0, fmt.Errorf("hll: key %q: %w", some[i], err)
+				if errors.Is(err, redoubt.ErrWrongType) {
+					err = fmt.Errorf("hll: key %q: %w", some[i], err)
+				}
+				return 0, err
 			}
 		}
 	}

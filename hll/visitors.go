@@ -176,7 +176,8 @@ const tallyBytes = 160
 
 func (p place) bytes(t *tally) int64 { return int64(tallyBytes + len(p.page) + t.size()) }
 
-// New returns the Visitors of client and starts the goroutines that send counts.
+// New returns the Visitors of client and starts the goroutines that send counts. It sends nothing.
+// The error joins all that is wrong with the options.
 func New(client *redoubt.Client, opts Options) (*Visitors, error) {
 	return newVisitors(client, opts, time.Now)
 }

@@ -2,6 +2,7 @@ package hll_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -205,6 +206,23 @@ func TestCountKeys(t *testing.T) {
 		for _, pages := range [][]string{{"p"}, {"p", "q"}} { // by PFCOUNT, and by sketches
 			_, err = v.Last(t.Context(), 1, pages...)
 			is(t, err, redoubt.ErrWrongType)
+		}
+		// Of a union the server does not tell which key is wrong, nor of a time-out.
+		_, err = v.Last(t.Context(), 3, "p", "q")
+		is(t, err, redoubt.ErrWrongType)
+		says(t, err, `page "p"`)
+		if strings.Contains(err.Error(), "visitors:") {
+			t.Errorf("it names a key: %v", err)
+		}
+		ended, end := context.WithCancel(t.Context())
+		end()
+		for what, call := range map[string]func() error{
+			"CountKeys": func() error { _, err := v.CountKeys(ended, a, b); return err },
+			"Last":      func() error { _, err := v.Last(ended, 1, "p", "q"); return err },
+		} {
+			if err := call(); !errors.Is(err, context.Canceled) || strings.Contains(err.Error(), "key ") {
+				t.Errorf("%s without time: %v", what, err)
+			}
 		}
 		says(t, s.UnmarshalBinary([]byte("HYLL")), "4 bytes are not a HyperLogLog")
 		_, err = v.CountKeys(t.Context())

@@ -10,6 +10,6 @@ func MergeCmd(keys []string, args ...string) redoubt.Cmd {
 }
 
 // UnionCmd is union.lua: read the union of sketches.
-func UnionCmd(keys []string, args ...string) redoubt.Cmd {
-	return redoubt.Cmd{Script: unionScript, Keys: keys, Args: args, Flags: redoubt.Idempotent}
+func UnionCmd(keys []string) redoubt.Cmd {
+	return redoubt.Cmd{Script: unionScript, Keys: keys, Flags: redoubt.Idempotent}
 }
