@@ -172,6 +172,9 @@ func TestLargeFields(t *testing.T) {
 }
 
 func TestConditions(t *testing.T) {
+	if text := fmt.Sprint(ttlhash.Always, ttlhash.IfLater); text != "always later" {
+		t.Errorf("conditions print as %q", text)
+	}
 	each(t, func(t *testing.T, w *world) {
 		ctx, h := t.Context(), w.hashes
 		item := func(f, v string) ttlhash.Item { return ttlhash.Item{Field: f, Value: v, TTL: time.Minute} }

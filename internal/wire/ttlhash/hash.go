@@ -27,8 +27,8 @@ const (
 	IfSooner
 )
 
-// word returns the script's word for c.
-func (c Condition) word() string {
+// String returns the script's word for c.
+func (c Condition) String() string {
 	return [...]string{"always", "none", "some", "later", "sooner"}[c]
 }
 
@@ -123,7 +123,7 @@ func ReadSet(r redoubt.Reply) (set bool, now int64, err error) {
 
 // ExpireCmd changes the deadlines of fields. With want it returns their values.
 func ExpireCmd(keys Keys, mode Mode, when Condition, ttl time.Duration, want bool, fields []string) redoubt.Cmd {
-	args := append([]string{flag(mode.Native), flag(mode.Event), when.word(), ttlText(ttl), flag(want)}, fields...)
+	args := append([]string{flag(mode.Native), flag(mode.Event), when.String(), ttlText(ttl), flag(want)}, fields...)
 	return redoubt.Cmd{Script: expireScript, Keys: keys[:], Args: args}
 }
 
