@@ -125,7 +125,7 @@ func New[K comparable, V any](client *redoubt.Client, opts Options[K, V]) (*Cach
 }
 
 // Close ends the running loads, which fail, waits for them, and ends the subscription. Later calls
-// that need the server fail with [ErrClosed]. It may be called more than once.
+// that need the server fail with redoubt.ErrClosed. It may be called more than once.
 func (c *Cache[K, V]) Close() error {
 	c.mu.Lock()
 	c.mu.closed = true
@@ -174,7 +174,7 @@ func (c *Cache[K, V]) get(ctx context.Context, key K, load Loader[K, V]) (answer
 			return answer[V]{}, err
 		}
 		if c.ctx.Err() != nil {
-			return answer[V]{}, ErrClosed
+			return answer[V]{}, redoubt.ErrClosed
 		}
 		epoch := c.local.epoch(p.text)
 		e, err := c.read(ctx, p)

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/cache"
 	"github.com/redoubt-go/redoubt/internal/test/clienttest"
 	"github.com/redoubt-go/redoubt/internal/test/slow"
@@ -300,4 +301,21 @@ func TestWaitersAreWoken(t *testing.T) {
 			})
 		}
 	})
+}
+
+// Calls on a closed cache match the error of every package.
+func TestCallsAfterClose(t *testing.T) {
+	t.Parallel()
+	users, err := cache.New(newLocalWorld(t), patient)
+	must(t, err)
+	must(t, users.Set(t.Context(), "a", "x"))
+	must(t, users.Close())
+	must(t, users.Close())
+	_, _, err = users.Get(t.Context(), "a", never(t))
+	is(t, err, redoubt.ErrClosed)
+	_, err = users.GetMany(t.Context(), []string{"a"}, nil)
+	is(t, err, redoubt.ErrClosed)
+	is(t, users.Set(t.Context(), "a", "x"), redoubt.ErrClosed)
+	is(t, users.Invalidate(t.Context(), "a"), redoubt.ErrClosed)
+	is(t, users.InvalidateMany(t.Context(), []string{"a"}), redoubt.ErrClosed)
 }

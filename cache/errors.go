@@ -26,9 +26,6 @@ var (
 	// [PanicError].
 	ErrPanicked = errors.New("cache: the loader panicked")
 
-	// ErrClosed is returned by calls on a closed [Cache].
-	ErrClosed = errors.New("cache: closed")
-
 	// errServerDown is the error of a command that was not sent because the server is down.
 	errServerDown = errors.New("cache: the server can't be reached")
 )

@@ -3,6 +3,8 @@ package cache
 import (
 	"context"
 	"time"
+
+	"github.com/redoubt-go/redoubt"
 )
 
 // A flight is one lookup of a key for all callers of this process that want it. A goroutine of its
@@ -47,7 +49,7 @@ func (c *Cache[K, V]) join(p place[K], s state[V]) (f *flight[K, V], number int,
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.mu.closed {
-		return nil, 0, false, ErrClosed
+		return nil, 0, false, redoubt.ErrClosed
 	}
 	f = c.mu.flights[p.text]
 	if leads = f == nil; leads {
@@ -184,7 +186,7 @@ func (c *Cache[K, V]) wait(ctx context.Context, f *flight[K, V], left time.Durat
 			return
 		case <-c.ctx.Done():
 			c.waits(f, false)
-			c.settle(f, ErrClosed)
+			c.settle(f, redoubt.ErrClosed)
 			return
 		}
 		granted, held := c.attempt(ctx, []*flight[K, V]{f}, waiter)

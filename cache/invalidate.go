@@ -22,7 +22,7 @@ func (c *Cache[K, V]) Set(ctx context.Context, key K, v V) error {
 		return err
 	}
 	if c.isClosed() {
-		return ErrClosed
+		return redoubt.ErrClosed
 	}
 	a := answer[V]{v, true}
 	w, _, err := c.write(key, a)
@@ -77,7 +77,7 @@ func (c *Cache[K, V]) invalidate(ctx context.Context, texts, entries []string) e
 		return nil
 	}
 	if c.isClosed() {
-		return ErrClosed
+		return redoubt.ErrClosed
 	}
 	// Also after an error: it may have been done.
 	defer func() {

@@ -148,7 +148,7 @@ func (c *Cache[K, V]) ask(ctx context.Context, fs []*flight[K, V], load batch[K,
 // ended is the error of a load whose context ended.
 func (c *Cache[K, V]) ended(err error) error {
 	if c.ctx.Err() != nil {
-		return ErrClosed
+		return redoubt.ErrClosed
 	}
 	return fmt.Errorf("%w: the load took longer than %v", err, c.opts.LoadTimeout)
 }

@@ -72,6 +72,9 @@ func (c *Cache[K, V]) GetMany(ctx context.Context, keys []K, load BatchLoader[K,
 
 // getMany adds values to found and returns the keys that have to be looked up again.
 func (c *Cache[K, V]) getMany(ctx context.Context, ps []place[K], load batch[K, V], found map[K]V) (again []place[K], err error) {
+	if c.ctx.Err() != nil {
+		return nil, redoubt.ErrClosed
+	}
 	began := time.Now()
 	states, err := c.readMany(ctx, ps)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 //
 //	limit 3/1s burst=6      3 tokens a second, 6 at once, from here on
 //	allow NAME [N] -> …     AllowN, N defaults to 1, and what it must answer
-//	peek NAME -> …          Peek
+//	peek NAME -> …          Info
 //	reset NAME              Reset
 //	advance DURATION        set the server's clock, back too
 //
