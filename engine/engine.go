@@ -177,7 +177,8 @@ func (e *Engine) Pipeline(ctx context.Context, cmds []redoubt.Cmd) []redoubt.Rep
 // Subscribe calls on for each message published to a channel until stop is called: see
 // [redoubt.Subscriber]. One goroutine makes the calls of all subscriptions. When more than 64 MiB of
 // messages wait for it, the engine drops them, and passes lost = true with the next one. No new call of
-// on begins after stop has returned; one may be under way.
+// on begins after stop has returned; one may be under way. None is under way after Close has returned,
+// so on must not call Close.
 func (e *Engine) Subscribe(ctx context.Context, channel string, sharded bool, on func(payload string, lost bool)) (stop func(), err error) {
 	return e.e.Subscribe(ctx, channel, sharded, on)
 }
@@ -195,7 +196,8 @@ func (e *Engine) InProcess() { e.e.InProcess() }
 func (e *Engine) Compact(ctx context.Context) error { return e.e.Compact(ctx) }
 
 // SaveErr returns why the engine can't save changes and therefore refuses them: the disk is full, or
-// fails. It returns nil while changes are saved, and without Dir. A health check can ask it.
+// fails, or the engine is closed. It returns nil while changes are saved, and without Dir. A health
+// check can ask it.
 func (e *Engine) SaveErr() error { return e.e.SaveErr() }
 
 // UsedMemory returns how many bytes the keys take with their values, as used_memory of INFO.
@@ -203,5 +205,6 @@ func (e *Engine) UsedMemory() int64 { return e.e.UsedMemory() }
 
 // Close stops all scripts, ends blocked commands with an error, and saves all changes, whatever
 // [Options.Fsync] says. An error says that some may not be on disk. Close waits until everything has
-// stopped. It may be called more than once; later calls return nil.
+// stopped. A call that it overtakes makes no change and returns [ErrClosed]. Close may be called more than
+// once; later calls wait for the first, and return nil.
 func (e *Engine) Close() error { return e.e.Close() }

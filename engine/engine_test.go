@@ -70,6 +70,15 @@ func TestErrorsOfADirectory(t *testing.T) {
 	if err := e.Do(t.Context(), redoubt.Cmd{Name: "GET", Keys: []string{"k"}}).Err; !errors.Is(err, engine.ErrClosed) {
 		t.Errorf("a closed engine: %v, want ErrClosed", err)
 	}
+	if err := e.SaveErr(); !errors.Is(err, engine.ErrClosed) {
+		t.Errorf("SaveErr of a closed engine: %v, want ErrClosed", err)
+	}
+	if err := e.Compact(t.Context()); !errors.Is(err, engine.ErrClosed) {
+		t.Errorf("Compact of a closed engine: %v, want ErrClosed", err)
+	}
+	if _, err := e.Subscribe(t.Context(), "ch", false, func(string, bool) {}); !errors.Is(err, engine.ErrClosed) {
+		t.Errorf("Subscribe to a closed engine: %v, want ErrClosed", err)
+	}
 	must(t, os.Remove(filepath.Join(dir, "manifest")))
 	if _, err := engine.Open(t.Context(), engine.Options{Dir: dir}); !errors.Is(err, engine.ErrCorrupt) {
 		t.Errorf("a directory without its manifest: %v, want ErrCorrupt", err)

@@ -273,7 +273,8 @@ func (c *call) settleSeen() {
 	c.see()
 }
 
-// lockShard reports false when the call only tries, or would wait for a slow script.
+// lockShard reports false when the call only tries, when it would wait for a slow script, and when the
+// engine is closed.
 func (c *call) lockShard(sh *shard) bool {
 	if c.try {
 		return sh.tryLock()
@@ -283,11 +284,14 @@ func (c *call) lockShard(sh *shard) bool {
 
 // notLocked is for a call that could not have the locks that it needs.
 func (c *call) notLocked() {
-	if c.try {
+	switch {
+	case c.try:
 		c.busy = true
-		return
+	case c.e.closed.Load():
+		c.err(closed)
+	default:
+		c.err(busy)
 	}
-	c.err(busy)
 }
 
 // run calls the handler, and then serves, notifies and logs the changes.

@@ -2,12 +2,12 @@ package engine
 
 import (
 	"context"
-	"errors"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/internal/engine/aof"
 	"github.com/redoubt-go/redoubt/internal/resp"
 )
 
@@ -19,7 +19,10 @@ var (
 )
 
 // ErrClosed is returned by calls on a closed [Engine].
-var ErrClosed = errors.New("engine: closed")
+var ErrClosed = aof.ErrClosed
+
+// closed is the reply to a command that Close prevents or ends. Do and Pipeline return ErrClosed for it.
+const closed = "ERR the engine is closed"
 
 // Do runs one command: see [redoubt.Conn]. Nothing is sent anywhere: a quick
 // command runs in the caller's goroutine. One that may take long, like a
@@ -272,6 +275,9 @@ func reply(b []byte) redoubt.Reply {
 	}
 	v, _ := decode(b)
 	if err, ok := v.(redoubt.ServerError); ok {
+		if err == closed {
+			return redoubt.Reply{Err: ErrClosed}
+		}
 		return redoubt.Reply{Err: err}
 	}
 	return redoubt.Reply{Val: v}

@@ -38,7 +38,12 @@ func (e *Engine) runAsync(ctx context.Context, cmds []redoubt.Cmd, replies []red
 		c := &a.cmds[i]
 		c.Keys, c.Args = slices.Clone(c.Keys), slices.Clone(c.Args)
 	}
-	go a.run()
+	if !e.background.start(a.run) {
+		for i := range replies {
+			replies[i].Err = ErrClosed
+		}
+		return
+	}
 	select {
 	case <-a.done:
 	case <-ctx.Done():

@@ -3,6 +3,7 @@ package engine
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"path/filepath"
@@ -240,10 +241,14 @@ func (e *Engine) unsavable(cmd *command) string {
 	if e.log == nil || cmd.flags&flagWrite == 0 {
 		return ""
 	}
-	if err := e.log.Err(); err != nil {
+	switch err := e.log.Err(); {
+	case err == nil:
+		return ""
+	case errors.Is(err, ErrClosed):
+		return closed
+	default:
 		return misconf(err)
 	}
-	return ""
 }
 
 // mayLog reports whether the command, which may be nil, is about to change data; it then waits

@@ -117,6 +117,8 @@ type Engine struct {
 	waker        threadWaker
 	access       accessClock
 	closed       atomic.Bool
+	closing      sync.Once
+	background   goroutines
 	monitors     monitors
 	tracking     tracking
 	cache        scriptCache
@@ -203,11 +205,17 @@ func (e *Engine) StopScripts() { e.scripts.stopAll() }
 
 // Close stops background work, and ends every blocked command and the connections of [Engine.Open].
 // All changes are then on disk, whatever the policy, unless the error says otherwise. It may be
-// called more than once.
-func (e *Engine) Close() error {
-	if e.closed.Swap(true) {
-		return nil
-	}
+// called more than once: a later call returns nil, when the first has returned. The function given to
+// [Engine.Subscribe] must not call it.
+func (e *Engine) Close() (err error) {
+	e.closing.Do(func() { err = e.close() })
+	return err
+}
+
+// close locks each shard once, for good: a command that Close has overtaken on its way to a shard is
+// refused, and the log gets every change that was made before.
+func (e *Engine) close() error {
+	e.closed.Store(true)
 	e.StopScripts()
 	e.scripts.stopWatchdog()
 	e.sweeper.stop()
@@ -218,10 +226,11 @@ func (e *Engine) Close() error {
 		sh.mu.Lock()
 		blocked := sh.blocked
 		sh.blocked = nil
+		sh.mu.slow = engineClosed
 		sh.mu.Unlock()
 		for _, waits := range blocked {
 			for _, w := range waits {
-				w.finish(errorReply("ERR the engine is closed"))
+				w.finish(errorReply(closed))
 			}
 		}
 	}
@@ -230,10 +239,37 @@ func (e *Engine) Close() error {
 			kill()
 		}
 	}
+	e.background.wait()
 	if e.log != nil {
 		return e.log.Close()
 	}
 	return nil
+}
+
+// goroutines counts the goroutines that run commands or functions of callers.
+type goroutines struct {
+	mu   sync.Mutex
+	over bool
+	wg   sync.WaitGroup
+}
+
+// start runs f in a goroutine, unless wait was called: then it reports false.
+func (g *goroutines) start(f func()) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.over {
+		return false
+	}
+	g.wg.Go(f)
+	return true
+}
+
+// wait returns when all goroutines have ended, and lets no other start.
+func (g *goroutines) wait() {
+	g.mu.Lock()
+	g.over = true
+	g.mu.Unlock()
+	g.wg.Wait()
 }
 
 func (sh *shard) keyspace(db int) *keyspace {

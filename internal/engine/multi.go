@@ -257,7 +257,11 @@ func cmdExec(c *call) {
 	}) {
 		c.all = false
 		s.discard()
-		c.err(busyExec)
+		if c.e.closed.Load() {
+			c.err(closed)
+		} else {
+			c.err(busyExec)
+		}
 		return
 	}
 	c.held = set

@@ -11,12 +11,16 @@ import (
 type shardLock struct {
 	sync.Mutex
 
-	slow chan struct{} // closed when the slow script ends that has the shard; nil: none has
+	slow chan struct{} // closed when the slow script ends that has the shard; nil: none has; or engineClosed
 }
 
-// Lock waits for slow scripts too.
+// engineClosed is in a lock's slow when its engine is closed: no later call gets the shard, as with a
+// slow script, and the check for that costs nothing more.
+var engineClosed = make(chan struct{})
+
+// Lock waits for slow scripts too. It locks a shard of a closed engine as well.
 func (l *shardLock) Lock() {
-	for l.Mutex.Lock(); l.slow != nil; l.Mutex.Lock() {
+	for l.Mutex.Lock(); l.slow != nil && l.slow != engineClosed; l.Mutex.Lock() {
 		over := l.slow
 		l.Unlock()
 		<-over
@@ -31,7 +35,7 @@ func (l *shardLock) lockUnlessSlow() bool {
 	return l.fast()
 }
 
-// fast unlocks and reports false when the shard is a slow script's.
+// fast unlocks and reports false when the shard is a slow script's, or its engine is closed.
 func (l *shardLock) fast() bool {
 	if l.slow == nil {
 		return true

@@ -45,7 +45,8 @@ const maxQueued = 64 << 20
 // [redoubt.Subscriber]. One goroutine makes the calls of all subscriptions. When more than 64 MiB
 // of messages wait for it, the engine drops them, and passes lost = true with the next one.
 //
-// No new call of on begins after stop has returned; one may be under way.
+// No new call of on begins after stop has returned; one may be under way. on must not call Close, which
+// waits for it.
 func (e *Engine) Subscribe(ctx context.Context, channel string, sharded bool, on func(payload string, lost bool)) (stop func(), err error) {
 	if err := e.refuse(ctx); err != nil {
 		return nil, err
@@ -104,18 +105,20 @@ func (h *hub) push(frame []byte) {
 	}
 	h.queue = append(h.queue, hubMessage{h.next, frame})
 	if !h.running {
-		h.running = true
-		go h.run()
+		h.running = h.s.e.background.start(h.run)
+	}
+	if !h.running { // the engine is closed
+		h.queue, h.size = nil, 0
 	}
 }
 
-// run delivers until nothing is queued.
+// run delivers until nothing is queued, or the engine is closed.
 func (h *hub) run() {
 	for {
 		h.queueMu.Lock()
 		batch, lost := h.queue, h.lost
 		h.queue, h.size, h.lost = nil, 0, 0
-		if len(batch) == 0 {
+		if len(batch) == 0 || h.s.e.closed.Load() {
 			h.running = false
 			h.queueMu.Unlock()
 			return
@@ -125,6 +128,9 @@ func (h *hub) run() {
 			h.tellLost(lost)
 		}
 		for _, m := range batch {
+			if h.s.e.closed.Load() {
+				break
+			}
 			h.deliver(m)
 		}
 	}

@@ -40,8 +40,8 @@ func ParsePolicy(s string) (Policy, error) {
 	return 0, fmt.Errorf("aof: fsync is always, everysec or never, not %q", s)
 }
 
-// ErrClosed says that the log is closed.
-var ErrClosed = errors.New("aof: the log is closed")
+// ErrClosed says that the log is closed. It is the error of its engine too.
+var ErrClosed = errors.New("engine: closed")
 
 // Options configure a [Log].
 type Options struct {
