@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -81,10 +82,11 @@ func (o config) open(ctx context.Context, more ...[]string) (net.Conn, error) {
 		must++
 	}
 	probe, role := must, o.role() // which reply is that to the probe
+	pinged := role == nil && o.probe
 	switch {
 	case role != nil:
 		more = append([][]string{{"ROLE"}}, more...)
-	case o.probe:
+	case pinged:
 		more = append([][]string{{"PING"}}, more...)
 	}
 	for _, c := range more {
@@ -105,8 +107,8 @@ func (o config) open(ctx context.Context, more ...[]string) (net.Conn, error) {
 	if err == nil {
 		// A script that can't be loaded now, while the server loads its data
 		// for instance, is found missing and sent again when it is used.
-		for _, v := range replies[:must] {
-			if e, ok := v.(resp.Error); ok {
+		for i, v := range replies[:must] {
+			if e, ok := v.(resp.Error); ok && !(pinged && i == probe && unknownCommand(e)) {
 				err = e
 				break
 			}
@@ -124,6 +126,9 @@ func (o config) open(ctx context.Context, more ...[]string) (net.Conn, error) {
 	}
 	return conn, nil
 }
+
+// unknownCommand reports whether a server doesn't have the command, whose name may have been changed.
+func unknownCommand(e resp.Error) bool { return strings.HasPrefix(string(e), "ERR unknown command") }
 
 // An Upstream is one connection to a back end, shared by many callers and made
 // anew whenever it is lost. All methods may be called by many goroutines at

@@ -3,7 +3,9 @@
 //
 //	srv, err := server.New(server.Options{Backend: backend, Client: client})
 //	…
-//	err = srv.Listen("tcp", "127.0.0.1:7379")
+//	l, err := srv.Listen("tcp", "127.0.0.1:7379")
+//	…
+//	err = srv.Serve(l)
 //
 // # How a command is run
 //

@@ -49,6 +49,7 @@ func (s *Server) ask(ctx context.Context, p resp.Protocol, args ...string) (any,
 	return askOn(ctx, u, args...)
 }
 
+// askOn returns a [resp.Error] only for an error of the back end itself.
 func askOn(ctx context.Context, u *proxy.Upstream, args ...string) (any, error) {
 	a := newAsker()
 	if err := u.Send(a, 0, 1, resp.AppendCommand(nil, args...)); err != nil {
@@ -57,6 +58,9 @@ func askOn(ctx context.Context, u *proxy.Upstream, args ...string) (any, error) 
 	u.Flush()
 	select {
 	case got := <-a.answer:
+		if got.fault != nil {
+			return nil, got.fault
+		}
 		v, _, err := resp.Parse(got.raw)
 		if err != nil {
 			return nil, err

@@ -155,9 +155,10 @@ type prober struct {
 	gone     chan error
 }
 
-// Reply implements proxy.ReplyHandler. A server that says ERR to PING stands in front of one that is down.
+// Reply implements proxy.ReplyHandler. An error is an answer too, because PING may be renamed. The only
+// exception is the fault of another Redoubt, which stands in front of a server that is down.
 func (l *prober) Reply(_ uint64, raw []byte) bool {
-	if !bytes.HasPrefix(raw, []byte("-ERR ")) {
+	if !bytes.HasPrefix(raw, []byte("-ERR redoubt: ")) {
 		l.once.Do(func() { close(l.answered) })
 	}
 	return false

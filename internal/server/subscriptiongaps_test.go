@@ -13,6 +13,7 @@ import (
 	"github.com/redoubt-go/redoubt/internal/server"
 	"github.com/redoubt-go/redoubt/internal/test/await"
 	"github.com/redoubt-go/redoubt/internal/test/faultnet"
+	"github.com/redoubt-go/redoubt/internal/test/redistest"
 	"github.com/redoubt-go/redoubt/internal/test/slow"
 )
 
@@ -138,6 +139,20 @@ func TestPoolListensAfterACut(t *testing.T) {
 	p := startPool(t, 3)
 	w := p.listen(t)
 	p.nodes[1].CLI("CLIENT", "KILL", "TYPE", "pubsub")
+	w.expectClosed()
+	p.hears(t, 1, p.listen(t))
+}
+
+// TestPoolListensWithoutPing: a server without PING serves in a pool, and a client that it has cut off is
+// closed as well.
+func TestPoolListensWithoutPing(t *testing.T) {
+	p, opts := poolServers(t, 2)
+	without := redistest.Start(t, "--rename-command", "PING", "")
+	p.nodes[1] = without
+	opts.Servers[1].Backend = &proxy.Redis{Addr: without.Addr(), Label: "redis-2"}
+	p.serve(t, opts)
+	w := p.listen(t)
+	without.CLI("CLIENT", "KILL", "TYPE", "pubsub")
 	w.expectClosed()
 	p.hears(t, 1, p.listen(t))
 }
