@@ -155,7 +155,7 @@ func TestIsolatedCommandsWait(t *testing.T) {
 		t.Errorf("a client that goes: %v", err)
 	}
 	err := u.WithTimeout(time.Millisecond).SendIsolated(t.Context, c, all, 1, blpop)
-	if got, want := string(proxy.Unreachable("r", err).Reply()), "-ERR redoubt: back end r: 64 large commands are under way, and none has ended within 1ms: the command was not sent\r\n"; got != want {
+	if got, want := string(proxy.Unreachable("r", err).Reply()), "-ERR redoubt: back end r: 64 large commands are under way, and this one got no permit within 1ms: the command was not sent\r\n"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 	for tag := range uint64(all) {

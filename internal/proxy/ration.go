@@ -28,7 +28,7 @@ type permitError struct {
 }
 
 func (e permitError) Error() string {
-	return fmt.Sprintf("%d large commands are under way, and none has ended within %s", e.most, e.timeout)
+	return fmt.Sprintf("%d large commands are under way, and this one got no permit within %s", e.most, e.timeout)
 }
 
 // RecentlyBlocked reports whether commands waited long behind a large reply on the shared connection a
