@@ -13,8 +13,10 @@
 // address of every pool. [Host.Serve] lets clients in.
 //
 // [Host.Reload] reads the file again and applies the difference. A pool keeps its clients where it
-// can: new servers, users and certificates take effect under them. A pool whose address, password,
-// database or hash tag has changed is opened anew; its clients are closed once they have their replies.
+// can: new servers, users and certificates take effect under them. A pool is opened anew when one of these
+// changes: its address or the permissions of its socket, its password or database, whether it has a default
+// user, its hash tag, client_connections, the TLS files for clients, or whether a Redis Cluster is behind
+// it. Its clients are closed once they have their replies.
 //
 // A Host is a Prometheus collector, reports the health of its servers, and tells twemproxy's own
 // statistics on a port ([Host.ListenStats]).
