@@ -17,14 +17,14 @@ import (
 // Promise: A refused write has written nothing, and its error, which matches
 // ErrStale, has the largest token seen.
 func TestDo(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		g, key := w.guard(fence.Options{}), w.Prefix+"ledger"
+	each(t, func(t *testing.T, e *env) {
+		g, key := e.guard(fence.Options{}), e.Prefix+"ledger"
 		do := func(token int64, value string) error {
 			return g.Do(t.Context(), "ledger", token, set(key, value)).Err
 		}
 		holds := func(token int64, value string) {
 			t.Helper()
-			got := w.rdb.Get(t.Context(), key).Val()
+			got := e.Redis.Get(t.Context(), key).Val()
 			info, err := g.Info(t.Context(), "ledger")
 			must(t, err)
 			if got != value || info.Token != token {
@@ -64,8 +64,8 @@ func TestDo(t *testing.T) {
 
 // Replies come back in order, whatever they are.
 func TestReplies(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		g, p := w.guard(fence.Options{}), w.Prefix
+	each(t, func(t *testing.T, e *env) {
+		g, p := e.guard(fence.Options{}), e.Prefix
 		cmd := func(name string, key string, args ...string) redoubt.Cmd {
 			return redoubt.Cmd{Name: name, Keys: []string{p + key}, Args: args}
 		}
@@ -98,7 +98,7 @@ func TestReplies(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "WRONGTYPE") || len(replies) != 3 || replies[1].Err == nil || replies[2].Err != nil {
 			t.Errorf("replies %v, error %v", replies, err)
 		}
-		if got := w.rdb.Get(t.Context(), p+"c").Val(); got != "2" {
+		if got := e.Redis.Get(t.Context(), p+"c").Val(); got != "2" {
 			t.Errorf("the command behind it left %q", got)
 		}
 	})
@@ -113,16 +113,16 @@ return {redis.call('INCRBY', KEYS[2], ARGV[1]), #KEYS, #ARGV} -- without a newli
 // Promise: A refused write has written nothing, and its error, which matches
 // ErrStale, has the largest token seen.
 func TestScript(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		g := w.guard(fence.Options{})
-		from, to := w.Prefix+"from", w.Prefix+"to"
+	each(t, func(t *testing.T, e *env) {
+		g := e.guard(fence.Options{})
+		from, to := e.Prefix+"from", e.Prefix+"to"
 		run := func(token int64, n string) redoubt.Reply {
 			return g.Do(t.Context(), "accounts", token, redoubt.Cmd{Script: move, Keys: []string{from, to}, Args: []string{n}})
 		}
 		if reply := run(3, "10"); !reply.IsNil() {
 			t.Errorf("reply %v, want nil", reply)
 		}
-		must(t, w.rdb.Set(t.Context(), from, 30, 0).Err())
+		must(t, e.Redis.Set(t.Context(), from, 30, 0).Err())
 		var n [3]int64
 		must(t, run(3, "10").Ints(n[:]))
 		if n != [3]int64{10, 2, 1} {
@@ -130,7 +130,7 @@ func TestScript(t *testing.T) {
 		}
 		must(t, run(4, "10").Err)
 		stale(t, run(3, "10").Err, 4)
-		if got := w.rdb.Get(t.Context(), to).Val(); got != "20" {
+		if got := e.Redis.Get(t.Context(), to).Val(); got != "20" {
 			t.Errorf("%s moved, want 20", got)
 		}
 	})
@@ -142,12 +142,12 @@ func TestScript(t *testing.T) {
 // Promise: The tokens of accepted writes never fall, among all processes and
 // whatever the network loses.
 func TestConcurrentWriters(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	each(t, func(t *testing.T, e *env) {
 		const writers, tokens = 6, 60
-		log := w.Prefix + "log"
+		log := e.Prefix + "log"
 		var wg sync.WaitGroup
 		for i := range writers {
-			g := w.guardOn(clienttest.Dial(t, w.Addr), fence.Options{})
+			g := e.guardOn(clienttest.Dial(t, e.Addr), fence.Options{})
 			wg.Go(func() {
 				for n := range int64(tokens) {
 					token := 1 + (n*7+int64(i))%tokens/2 + n/2
@@ -161,7 +161,7 @@ func TestConcurrentWriters(t *testing.T) {
 		wg.Wait()
 		var last int64
 		var written []int64
-		must(t, w.rdb.LRange(t.Context(), log, 0, -1).ScanSlice(&written))
+		must(t, e.Redis.LRange(t.Context(), log, 0, -1).ScanSlice(&written))
 		for _, token := range written {
 			if token < last {
 				t.Errorf("%d was written after %d", token, last)
@@ -175,19 +175,19 @@ func TestConcurrentWriters(t *testing.T) {
 }
 
 func TestKeep(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		key := w.Prefix + ":{r}:fence"
-		forever, hour := w.guard(fence.Options{}), w.guard(fence.Options{Keep: time.Hour})
+	each(t, func(t *testing.T, e *env) {
+		key := e.Prefix + ":{r}:fence"
+		forever, hour := e.guard(fence.Options{}), e.guard(fence.Options{Keep: time.Hour})
 		must(t, forever.Accept(t.Context(), "r", 5))
-		if ttl := w.rdb.PTTL(t.Context(), key).Val(); ttl != -1 {
+		if ttl := e.Redis.PTTL(t.Context(), key).Val(); ttl != -1 {
 			t.Errorf("it is remembered for %v", ttl)
 		}
 		for range 2 { // also when it has been seen before
 			must(t, hour.Accept(t.Context(), "r", 6))
-			if ttl := w.rdb.PTTL(t.Context(), key).Val(); ttl <= 59*time.Minute || ttl > time.Hour {
+			if ttl := e.Redis.PTTL(t.Context(), key).Val(); ttl <= 59*time.Minute || ttl > time.Hour {
 				t.Errorf("it is remembered for %v", ttl)
 			}
-			must(t, w.rdb.PExpire(t.Context(), key, time.Minute).Err())
+			must(t, e.Redis.PExpire(t.Context(), key, time.Minute).Err())
 		}
 		stale(t, hour.Accept(t.Context(), "r", 5), 6)
 	})
@@ -198,9 +198,9 @@ func TestKeep(t *testing.T) {
 // Promise: Commands are sent again after a lost reply only if their flags
 // allow it.
 func TestLostReplies(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		proxy := faultnet.New(t, w.Addr)
-		g, key := w.guardOn(clienttest.Dial(t, proxy.Addr()), fence.Options{}), w.Prefix+"n"
+	each(t, func(t *testing.T, e *env) {
+		proxy := faultnet.New(t, e.Addr)
+		g, key := e.guardOn(clienttest.Dial(t, proxy.Addr()), fence.Options{}), e.Prefix+"n"
 		must(t, g.Accept(t.Context(), "r", 1)) // the script is loaded
 		proxy.SwallowNextReply()
 		must(t, g.Do(t.Context(), "r", 2, set(key, "2")).Err)
@@ -212,7 +212,7 @@ func TestLostReplies(t *testing.T) {
 			t.Errorf("INCR: %v", err)
 		}
 		stale(t, g.Do(t.Context(), "r", 3, set(key, "3")).Err, 4)
-		if got := w.rdb.Get(t.Context(), key).Val(); got != "5" {
+		if got := e.Redis.Get(t.Context(), key).Val(); got != "5" {
 			t.Errorf("it holds %s, want 5", got)
 		}
 		if n := proxy.Stats().Swallowed; n != 3 {
@@ -222,8 +222,8 @@ func TestLostReplies(t *testing.T) {
 }
 
 func TestBadInput(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		g, key := w.guard(fence.Options{}), w.Prefix+"k"
+	each(t, func(t *testing.T, e *env) {
+		g, key := e.guard(fence.Options{}), e.Prefix+"k"
 		for what, call := range map[string]func() error{
 			"a token of 0":   func() error { return g.Accept(t.Context(), "r", 0) },
 			"a negative one": func() error { return g.Accept(t.Context(), "r", -1) },
@@ -256,7 +256,7 @@ func TestBadInput(t *testing.T) {
 		// As many words as are allowed.
 		args := make([]string, fence.MaxWords-2)
 		must(t, g.Do(t.Context(), "r", 1, redoubt.Cmd{Name: "RPUSH", Keys: []string{key}, Args: args}).Err)
-		if n := w.rdb.LLen(t.Context(), key).Val(); n != fence.MaxWords-2 {
+		if n := e.Redis.LLen(t.Context(), key).Val(); n != fence.MaxWords-2 {
 			t.Errorf("%d words arrived", n)
 		}
 	})

@@ -102,20 +102,20 @@ func (h *history) add(process int, e event, a answer, call, ret time.Time) {
 // Promise: The tokens of accepted writes never fall, among all processes and
 // whatever the network loses.
 func TestHistory(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	each(t, func(t *testing.T, e *env) {
 		const n = 4
 		var processes []*process
 		for i := range n {
-			proxy := faultnet.New(t, w.Addr)
+			proxy := faultnet.New(t, e.Addr)
 			rdb := redis.NewClient(&redis.Options{Addr: proxy.Addr(), MaxRetries: -1, ReadTimeout: patience})
 			clienttest.Watch(t, rdb)
 			t.Cleanup(func() { _ = rdb.Close() })
-			processes = append(processes, &process{id: i, proxy: proxy, rdb: rdb, guard: w.guardOn(rdb, fence.Options{})})
+			processes = append(processes, &process{id: i, proxy: proxy, rdb: rdb, guard: e.guardOn(rdb, fence.Options{})})
 		}
 		wanted := []string{"unknown", "accepted", "stale"}
 		faults.Rounds(t, 2*time.Second, wanted, func(t *testing.T, round uint64, total map[string]int) {
 			h := &history{began: time.Now(), counts: map[string]int{}}
-			name := fmt.Sprint(w.Prefix, "r", round)
+			name := fmt.Sprint(e.Prefix, "r", round)
 			var wg sync.WaitGroup
 			ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 			for i, p := range processes {

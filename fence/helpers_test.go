@@ -2,6 +2,7 @@ package fence_test
 
 import (
 	"errors"
+	"os"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
@@ -9,31 +10,30 @@ import (
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/fence"
 	"github.com/redoubt-go/redoubt/internal/test/clienttest"
+	"github.com/redoubt-go/redoubt/internal/test/exampleserver"
 	"github.com/redoubt-go/redoubt/internal/test/expect"
-	"github.com/redoubt-go/redoubt/internal/test/redistest"
+	"github.com/redoubt-go/redoubt/internal/test/testenv"
 )
 
-// world is one back end.
-type world struct {
-	redistest.Backend
-	t   *testing.T
-	rdb *redis.Client // for looking at keys
-}
+func TestMain(m *testing.M) { os.Exit(exampleserver.M{M: m}.Run()) }
 
-func each(t *testing.T, run func(t *testing.T, w *world)) {
-	redistest.Each(t, func(t *testing.T, b redistest.Backend) {
-		run(t, &world{Backend: b, t: t, rdb: clienttest.Dial(t, b.Addr)})
-	})
+var connect = exampleserver.Connect
+
+// env is one back end.
+type env struct{ *testenv.Env }
+
+func each(t *testing.T, run func(t *testing.T, e *env)) {
+	testenv.EachServer(t, func(t *testing.T, e *testenv.Env) { run(t, &env{e}) })
 }
 
 // guard returns a Guard with connections of its own, like that of another
 // process.
-func (w *world) guard(opts fence.Options) *fence.Guard { return w.guardOn(w.rdb, opts) }
+func (e *env) guard(opts fence.Options) *fence.Guard { return e.guardOn(e.Redis, opts) }
 
-func (w *world) guardOn(rdb *redis.Client, opts fence.Options) *fence.Guard {
-	w.t.Helper()
-	g, err := fence.New(clienttest.New(w.t, clienttest.Wrap(w.t, rdb), w.Prefix), opts)
-	must(w.t, err)
+func (e *env) guardOn(rdb redis.UniversalClient, opts fence.Options) *fence.Guard {
+	e.T.Helper()
+	g, err := fence.New(e.ClientOn(clienttest.Wrap(e.T, rdb)), opts)
+	must(e.T, err)
 	return g
 }
 
