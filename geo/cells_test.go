@@ -17,10 +17,10 @@ import (
 )
 
 // largest returns the memory of the largest key of the test.
-func (w *world) largest(t *testing.T, keys []string) (most int64, name string) {
+func (e *env) largest(t *testing.T, keys []string) (most int64, name string) {
 	t.Helper()
 	for _, k := range keys {
-		n, err := w.rdb.MemoryUsage(t.Context(), k, 0).Result()
+		n, err := e.Redis.MemoryUsage(t.Context(), k, 0).Result()
 		if errors.Is(err, redis.Nil) {
 			continue // nobody is there
 		}
@@ -38,12 +38,12 @@ const megabyte = 1 << 20
 //
 // Promise: No key grows past 1 MB, even when all members are at one point.
 func TestKeysStaySmall(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	each(t, func(t *testing.T, e *env) {
 		n := 9_000
 		if full() {
 			n = 300_000
 		}
-		x := w.index("cars", 0)
+		x := e.index("cars", 0)
 		rng := rand.New(rand.NewPCG(3, 4))
 		_, err := x.AddMany(t.Context(), numbered(n, func(int) geo.Point { return about(rng, palermo, 3) }))
 		must(t, err)
@@ -52,7 +52,7 @@ func TestKeysStaySmall(t *testing.T) {
 		if info.Members != int64(n) || info.Cells < 4 {
 			t.Errorf("%+v", info)
 		}
-		if most, key := w.largest(t, x.PointKeys()); most > megabyte {
+		if most, key := e.largest(t, x.PointKeys()); most > megabyte {
 			t.Errorf("%s has %d bytes", key, most)
 		}
 	})
@@ -62,8 +62,8 @@ func TestKeysStaySmall(t *testing.T) {
 //
 // Promise: No key grows past 1 MB, even when all members are at one point.
 func TestOnePoint(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		x := w.index("cars", 10_000)
+	each(t, func(t *testing.T, e *env) {
+		x := e.index("cars", 10_000)
 		for _, p := range []geo.Point{catania, {Latitude: 90}} {
 			members := numbered(1000, func(int) geo.Point { return p })
 			_, err := x.AddMany(t.Context(), members)
@@ -82,12 +82,12 @@ func TestOnePoint(t *testing.T) {
 // Many processes fill an index, split its cells and query it. None of them knows of the others. Every member
 // that was added is found.
 func TestSplitsBySeveral(t *testing.T) {
-	everywhere(t, func(t *testing.T, w *world) {
+	everywhere(t, func(t *testing.T, e *env) {
 		const writers, each = 4, 80
 		var all sync.WaitGroup
 		for c := range writers {
 			rng := rand.New(rand.NewPCG(5, uint64(c)))
-			x, reader := w.index("cars", 4000), w.index("cars", 4000)
+			x, reader := e.index("cars", 4000), e.index("cars", 4000)
 			all.Go(func() {
 				for i := range each {
 					if _, err := x.Add(t.Context(), fmt.Sprint(c, "-", i), about(rng, palermo, 0.5)); err != nil {
@@ -111,7 +111,7 @@ func TestSplitsBySeveral(t *testing.T) {
 			})
 		}
 		all.Wait()
-		info, err := w.index("cars", 4000).Info(t.Context())
+		info, err := e.index("cars", 4000).Info(t.Context())
 		must(t, err)
 		if info.Members != writers*each || info.Cells < 8 {
 			t.Errorf("%+v", info)
@@ -126,18 +126,18 @@ func TestSplitsBySeveral(t *testing.T) {
 func TestDeadSplitter(t *testing.T) {
 	for _, after := range []string{"geo.freeze", "geo.load", "geo.split", "geo.rehome"} {
 		t.Run(after, func(t *testing.T) {
-			each(t, func(t *testing.T, w *world) {
+			each(t, func(t *testing.T, e *env) {
 				rng := rand.New(rand.NewPCG(6, 6))
 				members := numbered(60, func(int) geo.Point { return about(rng, palermo, 1) })
 				// It dies with the first split, somewhere on the way.
-				dying, err := w.on(&mortal{Conn: w.conn, lives: -1, after: after}, 4000).Open(t.Context(), "x")
+				dying, err := e.on(&mortal{Conn: e.Conn, lives: -1, after: after}, 4000).Open(t.Context(), "x")
 				must(t, err)
 				n := 0
 				for ; err == nil; n++ {
 					_, err = dying.Add(t.Context(), members[n].Name, members[n].Point)
 				}
 				is(t, err, errDied)
-				x := w.index("x", 4000)
+				x := e.index("x", 4000)
 				found, err := x.Near(t.Context(), geo.Query{From: palermo, Radius: 400 * geo.Kilometre})
 				must(t, err)
 				if len(found) < n-1 {
@@ -166,12 +166,12 @@ func TestDeadSplitter(t *testing.T) {
 func TestSlowSplitter(t *testing.T) {
 	for _, before := range []string{"geo.load", "geo.split"} {
 		t.Run(before, func(t *testing.T) {
-			each(t, func(t *testing.T, w *world) {
+			each(t, func(t *testing.T, e *env) {
 				rng := rand.New(rand.NewPCG(6, 6))
 				members := numbered(60, func(int) geo.Point { return about(rng, palermo, 1) })
-				x, to := w.index("x", 4000), members[0].Point
+				x, to := e.index("x", 4000), members[0].Point
 				to.Longitude += 0.001
-				slow, err := w.on(hold(t, w.conn, before, func() {
+				slow, err := e.on(hold(t, e.Conn, before, func() {
 					if ok, err := x.Move(t.Context(), members[0].Name, to); !ok || err != nil {
 						t.Errorf("moved: %v, %v", ok, err)
 					}
@@ -194,11 +194,11 @@ func TestSlowSplitter(t *testing.T) {
 
 // When a cell is lost, its members are not in the index until they are added again.
 func TestLostCell(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		x := w.index("x", 0)
+	each(t, func(t *testing.T, e *env) {
+		x := e.index("x", 0)
 		_, err := x.AddMany(t.Context(), []geo.Member{{Name: "a", Point: palermo}, {Name: "b", Point: palermo}})
 		must(t, err)
-		must(t, w.rdb.Del(t.Context(), x.PointKeys()...).Err())
+		must(t, e.Redis.Del(t.Context(), x.PointKeys()...).Err())
 		if _, ok, err := x.Pos(t.Context(), "a"); ok || err != nil {
 			t.Errorf("it is there: %v, %v", ok, err)
 		}
@@ -220,12 +220,12 @@ func TestLostCell(t *testing.T) {
 
 // Promise: A move within a cell costs one round trip, and so does a query.
 func TestRoundTrips(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		setup := w.index("x", smallCells)
+	each(t, func(t *testing.T, e *env) {
+		setup := e.index("x", smallCells)
 		rng := rand.New(rand.NewPCG(8, 8))
 		fill(t, setup, numbered(200, func(int) geo.Point { return about(rng, palermo, 1) }))
-		c := &clienttest.Counter{Conn: w.conn}
-		x, err := w.on(c, smallCells).Open(t.Context(), "x")
+		c := &clienttest.Counter{Conn: e.Conn}
+		x, err := e.on(c, smallCells).Open(t.Context(), "x")
 		must(t, err)
 		_, err = x.Info(t.Context()) // from now on it knows all cells
 		must(t, err)
@@ -261,11 +261,11 @@ func TestRoundTrips(t *testing.T) {
 
 // Queries remove what a step leaves undone, at a time of their own.
 func TestAnnouncementsAreKeptForLong(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		clock := frozenclock.New(w.conn, wire.Scripts(), nil)
-		x, err := w.on(clock, 0).Open(t.Context(), "x")
+	each(t, func(t *testing.T, e *env) {
+		clock := frozenclock.New(e.Conn, wire.Scripts(), nil)
+		x, err := e.on(clock, 0).Open(t.Context(), "x")
 		must(t, err)
-		dying, err := w.on(&mortal{Conn: clock, lives: -1, after: "geo.announce"}, 0).Open(t.Context(), "x")
+		dying, err := e.on(&mortal{Conn: clock, lives: -1, after: "geo.announce"}, 0).Open(t.Context(), "x")
 		must(t, err)
 		_, err = dying.Add(t.Context(), "m", palermo)
 		is(t, err, errDied)
@@ -275,21 +275,21 @@ func TestAnnouncementsAreKeptForLong(t *testing.T) {
 			if len(found) != 0 {
 				t.Errorf("found %v, which was only announced", found)
 			}
-			if w.left(t) == 0 {
+			if e.left(t) == 0 {
 				t.Error("the announcement is gone too early")
 			}
 			clock.Advance(29 * 1e9)
 		}
-		if _, err := x.Near(t.Context(), geo.Query{From: palermo, Radius: geo.Metre}); err != nil || w.left(t) != 0 {
+		if _, err := x.Near(t.Context(), geo.Query{From: palermo, Radius: geo.Metre}); err != nil || e.left(t) != 0 {
 			t.Errorf("the announcement is there after 58 s, %v", err)
 		}
 	})
 }
 
 // left counts the keys of steps that have not ended.
-func (w *world) left(t *testing.T) (n int) {
-	for _, k := range w.keys(t) {
-		if part := w.partOf(k); part == "arriving" || part == "leaving" {
+func (e *env) left(t *testing.T) (n int) {
+	for _, k := range e.keys(t) {
+		if part := e.partOf(k); part == "arriving" || part == "leaving" {
 			n++
 		}
 	}

@@ -19,8 +19,8 @@ var (
 )
 
 func TestMembers(t *testing.T) {
-	everywhere(t, func(t *testing.T, w *world) {
-		x, ctx := w.index("sicily", 0), t.Context()
+	everywhere(t, func(t *testing.T, e *env) {
+		x, ctx := e.index("sicily", 0), t.Context()
 		added, err := x.Add(ctx, "Palermo", palermo)
 		must(t, err)
 		moved, err := x.Move(ctx, "Catania", catania)
@@ -83,7 +83,7 @@ func TestMembers(t *testing.T) {
 			t.Errorf("%+v", info)
 		}
 		must(t, x.Delete(ctx))
-		if keys := w.keys(t); len(keys) != 0 {
+		if keys := e.keys(t); len(keys) != 0 {
 			t.Errorf("left: %q", keys)
 		}
 	})
@@ -91,8 +91,8 @@ func TestMembers(t *testing.T) {
 
 // Promise: A value that is out of range is refused before anything is written.
 func TestBadInput(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		x, ctx := w.index("x", 0), t.Context()
+	each(t, func(t *testing.T, e *env) {
+		x, ctx := e.index("x", 0), t.Context()
 		for _, p := range []geo.Point{{Longitude: 180.1}, {Longitude: -181}, {Latitude: 90.01}, {Latitude: -91}, {Latitude: math.NaN()}, {Longitude: math.Inf(1)}} {
 			// Of several members none is put.
 			_, err := x.AddMany(ctx, []geo.Member{{Name: "good"}, {Name: "bad", Point: p}})
@@ -118,13 +118,13 @@ func TestBadInput(t *testing.T) {
 			is(t, err, geo.ErrInvalidQuery)
 		}
 		for _, name := range []string{"", "}x", strings.Repeat("x", geo.MaxName+1)} {
-			_, err := w.on(w.conn, 0).Open(t.Context(), name)
+			_, err := e.on(e.Conn, 0).Open(t.Context(), name)
 			is(t, err, redoubt.ErrInvalidName)
 		}
-		if keys := w.keys(t); len(keys) != 0 {
+		if keys := e.keys(t); len(keys) != 0 {
 			t.Errorf("written: %q", keys)
 		}
-		must(t, w.rdb.Set(ctx, x.PointKeys()[0], "text", 0).Err())
+		must(t, e.Redis.Set(ctx, x.PointKeys()[0], "text", 0).Err())
 		_, err := x.Add(ctx, "m", geo.Point{})
 		if !redoubt.IsCode(err, "WRONGTYPE") && (err == nil || !strings.Contains(err.Error(), "WRONGTYPE")) {
 			t.Errorf("on a key of another type: %v", err)
@@ -137,8 +137,8 @@ func TestBadInput(t *testing.T) {
 
 // Names and members have the greatest length, and any bytes.
 func TestLongNames(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		x := w.index(strings.Repeat("n", geo.MaxName), 2000)
+	each(t, func(t *testing.T, e *env) {
+		x := e.index(strings.Repeat("n", geo.MaxName), 2000)
 		n := 0
 		for i := range 30 {
 			added, err := x.Add(t.Context(), strings.Repeat("\x00\xff", geo.MaxMember/2-1)+fmt.Sprintf("%02d", i), palermo)
@@ -156,10 +156,10 @@ func TestLongNames(t *testing.T) {
 }
 
 // keys returns the keys of the test.
-func (w *world) keys(t *testing.T) (all []string) {
+func (e *env) keys(t *testing.T) (all []string) {
 	t.Helper()
-	conns := []redoubt.Conn{w.conn}
-	if topology, ok := w.conn.(redoubt.Topology); ok {
+	conns := []redoubt.Conn{e.Conn}
+	if topology, ok := e.Conn.(redoubt.Topology); ok {
 		primaries, err := topology.Primaries(t.Context())
 		must(t, err)
 		if len(primaries) > 0 {
@@ -168,7 +168,7 @@ func (w *world) keys(t *testing.T) (all []string) {
 	}
 	for _, c := range conns {
 		for cursor := "0"; ; {
-			page, err := c.Do(t.Context(), redoubt.Cmd{Name: "SCAN", Args: []string{cursor, "MATCH", w.prefix + ":*", "COUNT", "1000"}, Flags: redoubt.ReadOnly}).Array()
+			page, err := c.Do(t.Context(), redoubt.Cmd{Name: "SCAN", Args: []string{cursor, "MATCH", e.Prefix + ":*", "COUNT", "1000"}, Flags: redoubt.ReadOnly}).Array()
 			must(t, err)
 			for _, k := range page[1].([]any) {
 				all = append(all, k.(string))
@@ -231,12 +231,12 @@ func agree(members []geo.Member, q geo.Query, found, wanted []geo.Found) bool {
 // Promise: A query finds exactly the members in its area, whatever the size of the area, at the poles and
 // across the antimeridian.
 func TestAgainstBruteForce(t *testing.T) {
-	everywhere(t, func(t *testing.T, w *world) {
+	everywhere(t, func(t *testing.T, e *env) {
 		rng, queries := rand.New(rand.NewPCG(1, 2)), 150
 		if full() {
 			queries = 20_000
 		}
-		x := w.index("globe", 8000) // some 70 members
+		x := e.index("globe", 8000) // some 70 members
 		corners := []geo.Point{
 			{Latitude: 90}, {Latitude: -90}, {Longitude: 180}, {Longitude: -180, Latitude: 60}, {Longitude: 10, Latitude: 70}, {Longitude: -100, Latitude: -70},
 			{Longitude: 30, Latitude: 85.05}, palermo, {Longitude: 179.9, Latitude: -69.9}, {},
@@ -252,7 +252,7 @@ func TestAgainstBruteForce(t *testing.T) {
 		if x.Cells() < 25 {
 			t.Errorf("only %d cells", x.Cells())
 		}
-		other := w.index("globe", 8000) // that has to find the cells
+		other := e.index("globe", 8000) // that has to find the cells
 		hits := 0
 		for i := range queries {
 			q := geo.Query{From: anywhere(rng)}

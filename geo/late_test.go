@@ -13,12 +13,12 @@ import (
 )
 
 // frozen opens an index for which only the clock of the test goes on.
-func (w *world) frozen(clock *frozenclock.Conn, conn redoubt.Conn) *geo.Index {
-	w.t.Helper()
-	xs := w.on(conn, smallCells)
+func (e *env) frozen(clock *frozenclock.Conn, conn redoubt.Conn) *geo.Index {
+	e.T.Helper()
+	xs := e.on(conn, smallCells)
 	xs.SetClock(clock.Now)
-	x, err := xs.Open(w.t.Context(), "x")
-	must(w.t, err)
+	x, err := xs.Open(e.T.Context(), "x")
+	must(e.T, err)
 	return x
 }
 
@@ -28,12 +28,12 @@ func (w *world) frozen(clock *frozenclock.Conn, conn redoubt.Conn) *geo.Index {
 // Promise: While members move and cells are split, a query finds each member exactly once, also when a mover
 // or a query is slow, and when a mover dies.
 func TestLateFind(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		clock := frozenclock.New(w.conn, wire.Scripts(), nil)
-		n, names, points := w.halved(t, clock)
+	each(t, func(t *testing.T, e *env) {
+		clock := frozenclock.New(e.Conn, wire.Scripts(), nil)
+		n, names, points := e.halved(t, clock)
 		for from, m := range names {
-			x := w.frozen(clock, clock)
-			slow := w.frozen(clock, hold(t, clock, "geo.where", func() {
+			x := e.frozen(clock, clock)
+			slow := e.frozen(clock, hold(t, clock, "geo.where", func() {
 				if ok, err := x.Move(t.Context(), m, points[1-from]); !ok || err != nil {
 					t.Error(ok, err)
 				}
@@ -50,7 +50,7 @@ func TestLateFind(t *testing.T) {
 			if ok, err := slow.Move(t.Context(), m, geo.Point{Latitude: 80}); !ok || err != nil {
 				t.Errorf("moved: %v, %v", ok, err)
 			}
-			w.holds(t, clock, n, m)
+			e.holds(t, clock, n, m)
 		}
 	})
 }
@@ -71,10 +71,10 @@ func TestLateQuery(t *testing.T) {
 		"between two of them": {first: 8, limit: 1000, pause: 11 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
-			each(t, func(t *testing.T, w *world) {
+			each(t, func(t *testing.T, e *env) {
 				const n = 200
-				clock := frozenclock.New(w.conn, wire.Scripts(), nil)
-				x := w.frozen(clock, clock)
+				clock := frozenclock.New(e.Conn, wire.Scripts(), nil)
+				x := e.frozen(clock, clock)
 				rng := rand.New(rand.NewPCG(9, 9))
 				members := numbered(n, func(int) geo.Point { return about(rng, palermo, 1) })
 				fill(t, x, members)
@@ -99,7 +99,7 @@ func TestLateQuery(t *testing.T) {
 						clock.Advance(c.pause)
 					}
 				})
-				reader := w.frozen(clock, conn)
+				reader := e.frozen(clock, conn)
 				_, err = reader.Info(t.Context()) // from now on it knows all cells
 				must(t, err)
 				conn.first = c.first

@@ -40,7 +40,7 @@ func fill(t *testing.T, x *geo.Index, members []geo.Member) {
 // Promise: While members move and cells are split, a query finds each member exactly once, also when a mover
 // or a query is slow, and when a mover dies.
 func TestMovesAreSeenOnce(t *testing.T) {
-	everywhere(t, func(t *testing.T, w *world) {
+	everywhere(t, func(t *testing.T, e *env) {
 		const n = 100
 		goal := int64(300)
 		if full() {
@@ -48,7 +48,7 @@ func TestMovesAreSeenOnce(t *testing.T) {
 		}
 		rng := rand.New(rand.NewPCG(1, 1))
 		spot := func(rng *rand.Rand) geo.Point { return about(rng, palermo, 0.5) }
-		setup := w.index("taxis", smallCells)
+		setup := e.index("taxis", smallCells)
 		fill(t, setup, numbered(n, func(int) geo.Point { return spot(rng) }))
 
 		var moves, deaths, looks atomic.Int64
@@ -60,9 +60,9 @@ func TestMovesAreSeenOnce(t *testing.T) {
 				var x *geo.Index
 				for (moves.Load() < goal || looks.Load() < 10) && !t.Failed() {
 					if conn == nil || conn.died() { // the next process
-						conn = &mortal{Conn: w.conn, rng: rand.New(rand.NewPCG(rng.Uint64(), 0)), lives: 1 + rng.IntN(150)}
+						conn = &mortal{Conn: e.Conn, rng: rand.New(rand.NewPCG(rng.Uint64(), 0)), lives: 1 + rng.IntN(150)}
 						var err error
-						if x, err = w.on(conn, smallCells).Open(t.Context(), "taxis"); err != nil {
+						if x, err = e.on(conn, smallCells).Open(t.Context(), "taxis"); err != nil {
 							t.Error(err)
 							return
 						}
@@ -81,7 +81,7 @@ func TestMovesAreSeenOnce(t *testing.T) {
 		}
 		stop := make(chan struct{})
 		for range 2 {
-			x := w.index("taxis", smallCells)
+			x := e.index("taxis", smallCells)
 			readers.Go(func() {
 				for {
 					select {
@@ -163,20 +163,20 @@ var register = porcupine.Model{
 // Promise: All changes of one member, and the queries that find it, have one order that explains every
 // result.
 func TestHistory(t *testing.T) {
-	everywhere(t, func(t *testing.T, w *world) {
+	everywhere(t, func(t *testing.T, e *env) {
 		rounds := 3
 		if full() {
 			rounds = 1000
 		}
 		for round := range rounds {
-			if history(t, w, fmt.Sprint("h", round), uint64(round)); t.Failed() {
+			if history(t, e, fmt.Sprint("h", round), uint64(round)); t.Failed() {
 				return
 			}
 		}
 	})
 }
 
-func history(t *testing.T, w *world, name string, seed uint64) {
+func history(t *testing.T, e *env, name string, seed uint64) {
 	const members = 4
 	began := time.Now()
 	var mu sync.Mutex
@@ -193,7 +193,7 @@ func history(t *testing.T, w *world, name string, seed uint64) {
 	// Others are there, so that there are many cells.
 	rng := rand.New(rand.NewPCG(seed, 99))
 	spot := func(rng *rand.Rand) geo.Point { return geo.Kept(about(rng, palermo, 0.5)) }
-	setup := w.index(name, smallCells)
+	setup := e.index(name, smallCells)
 	var others []geo.Member
 	for i := range 60 {
 		others = append(others, geo.Member{Name: fmt.Sprint("other", i), Point: spot(rng)})
@@ -213,8 +213,8 @@ func history(t *testing.T, w *world, name string, seed uint64) {
 					if deaths.Load() > 6 { // or there is too much that may have happened at any time
 						lives = -1
 					}
-					conn = &mortal{Conn: w.conn, rng: rand.New(rand.NewPCG(rng.Uint64(), 0)), lives: lives}
-					x, _ = w.on(conn, smallCells).Open(t.Context(), name)
+					conn = &mortal{Conn: e.Conn, rng: rand.New(rand.NewPCG(rng.Uint64(), 0)), lives: lives}
+					x, _ = e.on(conn, smallCells).Open(t.Context(), name)
 				}
 				m := rng.IntN(members)
 				a := act{kind: []string{"add", "move", "move", "move", "remove"}[rng.IntN(5)], to: spot(rng)}
@@ -245,7 +245,7 @@ func history(t *testing.T, w *world, name string, seed uint64) {
 	globe := func(geo.Point) bool { return true }
 	for c := range 2 {
 		rng := rand.New(rand.NewPCG(seed, uint64(10+c)))
-		x := w.index(name, smallCells)
+		x := e.index(name, smallCells)
 		readers.Go(func() {
 			for looks := 0; ; looks++ {
 				select {
@@ -324,13 +324,13 @@ func TestDeadMovers(t *testing.T) {
 		{"geo.put", false}, {"geo.announce", false}, {"geo.leave", true}, {"geo.arrive", true}, {"geo.assign", true}, {"geo.close", true},
 	} {
 		t.Run(step.after, func(t *testing.T) {
-			each(t, func(t *testing.T, w *world) {
-				clock := frozenclock.New(w.conn, wire.Scripts(), nil)
-				x, err := w.on(clock, 0).Open(t.Context(), "x")
+			each(t, func(t *testing.T, e *env) {
+				clock := frozenclock.New(e.Conn, wire.Scripts(), nil)
+				x, err := e.on(clock, 0).Open(t.Context(), "x")
 				must(t, err)
 				_, err = x.Add(t.Context(), "m", from)
 				must(t, err)
-				dying, err := w.on(&mortal{Conn: clock, lives: -1, after: step.after}, 0).Open(t.Context(), "x")
+				dying, err := e.on(&mortal{Conn: clock, lives: -1, after: step.after}, 0).Open(t.Context(), "x")
 				must(t, err)
 				_, err = dying.Move(t.Context(), "m", to)
 				is(t, err, errDied)
@@ -349,7 +349,7 @@ func TestDeadMovers(t *testing.T) {
 				look()
 				clock.Advance(31 * time.Second)
 				look()
-				if n := w.left(t); n != 0 {
+				if n := e.left(t); n != 0 {
 					t.Errorf("%d keys of the step are left", n)
 				}
 				look()
@@ -375,12 +375,12 @@ func TestMoveDuringQuery(t *testing.T) {
 	from, to := geo.Point{Longitude: 10, Latitude: 80}, geo.Point{Longitude: 10, Latitude: 10}
 	for _, after := range []string{"geo.announce", "geo.leave", "geo.arrive", "geo.assign", "geo.close"} {
 		t.Run(after, func(t *testing.T) {
-			each(t, func(t *testing.T, w *world) {
-				_, err := w.index("x", 0).Add(t.Context(), "m", from)
+			each(t, func(t *testing.T, e *env) {
+				_, err := e.index("x", 0).Add(t.Context(), "m", from)
 				must(t, err)
 				// The cell that is asked first is where it goes to.
-				reader, err := w.on(halt(t, w.conn, 1, func() {
-					dying, err := w.on(&mortal{Conn: w.conn, lives: -1, after: after}, 0).Open(t.Context(), "x")
+				reader, err := e.on(halt(t, e.Conn, 1, func() {
+					dying, err := e.on(&mortal{Conn: e.Conn, lives: -1, after: after}, 0).Open(t.Context(), "x")
 					must(t, err)
 					_, err = dying.Move(t.Context(), "m", to)
 					is(t, err, errDied)

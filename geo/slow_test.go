@@ -27,15 +27,15 @@ func slowMover(t *testing.T, a, b, to geo.Point) {
 	t.Helper()
 	for _, after := range []string{"geo.leave", "geo.arrive", "geo.assign"} {
 		t.Run(after, func(t *testing.T) {
-			each(t, func(t *testing.T, w *world) {
-				x := w.index("x", 0)
+			each(t, func(t *testing.T, e *env) {
+				x := e.index("x", 0)
 				_, err := x.Add(t.Context(), "m", a)
 				must(t, err)
-				slow, err := w.on(hold(t, w.conn, "geo.leave", func() {
+				slow, err := e.on(hold(t, e.Conn, "geo.leave", func() {
 					if ok, err := x.Move(t.Context(), "m", b); !ok || err != nil {
 						t.Error(ok, err)
 					}
-					dying, err := w.on(&mortal{Conn: w.conn, lives: -1, after: after}, 0).Open(t.Context(), "x")
+					dying, err := e.on(&mortal{Conn: e.Conn, lives: -1, after: after}, 0).Open(t.Context(), "x")
 					must(t, err)
 					_, err = dying.Move(t.Context(), "m", a)
 					is(t, err, errDied)
@@ -59,14 +59,14 @@ func slowMover(t *testing.T, a, b, to geo.Point) {
 func TestDeadMoversInASplitCell(t *testing.T) {
 	for _, after := range []string{"geo.announce", "geo.leave", "geo.arrive", "geo.assign"} {
 		t.Run(after, func(t *testing.T) {
-			each(t, func(t *testing.T, w *world) {
-				n, names, points := w.halved(t, w.conn)
+			each(t, func(t *testing.T, e *env) {
+				n, names, points := e.halved(t, e.Conn)
 				for from, m := range names {
-					dying, err := w.on(&mortal{Conn: w.conn, lives: -1, after: after}, smallCells).Open(t.Context(), "x")
+					dying, err := e.on(&mortal{Conn: e.Conn, lives: -1, after: after}, smallCells).Open(t.Context(), "x")
 					must(t, err)
 					_, err = dying.Move(t.Context(), m, points[1-from])
 					is(t, err, errDied)
-					w.holds(t, w.conn, n, m)
+					e.holds(t, e.Conn, n, m)
 				}
 			})
 		})
@@ -76,10 +76,10 @@ func TestDeadMoversInASplitCell(t *testing.T) {
 // halved returns an index of n members that has just been split, the point of one that
 // is in each part, and their names. The index of members says of all only that they are
 // in the cell that was split.
-func (w *world) halved(t *testing.T, conn redoubt.Conn) (n int, names [2]string, points [2]geo.Point) {
+func (e *env) halved(t *testing.T, conn redoubt.Conn) (n int, names [2]string, points [2]geo.Point) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(6, 6))
-	splitter, err := w.on(&mortal{Conn: conn, lives: -1, after: "geo.split"}, smallCells).Open(t.Context(), "x")
+	splitter, err := e.on(&mortal{Conn: conn, lives: -1, after: "geo.split"}, smallCells).Open(t.Context(), "x")
 	must(t, err)
 	var members []geo.Member
 	for err == nil {
@@ -88,7 +88,7 @@ func (w *world) halved(t *testing.T, conn redoubt.Conn) (n int, names [2]string,
 	}
 	is(t, err, errDied)
 	members = members[:len(members)-1]
-	x, err := w.on(conn, smallCells).Open(t.Context(), "x")
+	x, err := e.on(conn, smallCells).Open(t.Context(), "x")
 	must(t, err)
 	if info, err := x.Info(t.Context()); err != nil || info.Members != int64(len(members)) || info.Cells != 4 {
 		t.Fatalf("%+v, %v; want %d members in 4 cells", info, err, len(members))
@@ -117,12 +117,12 @@ func TestMoveBetweenParts(t *testing.T) {
 		"before the look": {before: true}, "during the look": {}, "during the look, unnoted": {dies: "geo.arrive"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			each(t, func(t *testing.T, w *world) {
-				n, names, points := w.halved(t, w.conn)
+			each(t, func(t *testing.T, e *env) {
+				n, names, points := e.halved(t, e.Conn)
 				for from := range names { // one of them is in the part that is asked first
 					m, to := names[from], points[1-from]
 					meanwhile := func() {
-						x, err := w.on(&mortal{Conn: w.conn, lives: -1, after: c.dies}, smallCells).Open(t.Context(), "x")
+						x, err := e.on(&mortal{Conn: e.Conn, lives: -1, after: c.dies}, smallCells).Open(t.Context(), "x")
 						must(t, err)
 						if ok, err := x.Move(t.Context(), m, to); (!ok || err != nil) && c.dies == "" {
 							t.Error(ok, err)
@@ -130,16 +130,16 @@ func TestMoveBetweenParts(t *testing.T) {
 					}
 					var conn redoubt.Conn
 					if c.before {
-						conn = hold(t, w.conn, "geo.where", meanwhile)
+						conn = hold(t, e.Conn, "geo.where", meanwhile)
 					} else {
-						conn = halt(t, w.conn, 1, meanwhile)
+						conn = halt(t, e.Conn, 1, meanwhile)
 					}
-					slow, err := w.on(conn, smallCells).Open(t.Context(), "x")
+					slow, err := e.on(conn, smallCells).Open(t.Context(), "x")
 					must(t, err)
 					if ok, err := slow.Move(t.Context(), m, geo.Point{Latitude: 80}); !ok || err != nil {
 						t.Errorf("moved: %v, %v", ok, err)
 					}
-					w.holds(t, w.conn, n, m)
+					e.holds(t, e.Conn, n, m)
 				}
 			})
 		})
@@ -152,12 +152,12 @@ func TestMoveBetweenParts(t *testing.T) {
 // Promise: A process that dies leaves a member at its old place or at its new one, and other processes
 // remove everything else that it leaves behind.
 func TestSplitBeforeAMoveIsNoted(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	each(t, func(t *testing.T, e *env) {
 		const n = 40
-		x := w.index("x", smallCells)
+		x := e.index("x", smallCells)
 		_, err := x.Add(t.Context(), "m", geo.Point{Latitude: 80})
 		must(t, err)
-		dying, err := w.on(&mortal{Conn: w.conn, lives: -1, after: "geo.arrive"}, smallCells).Open(t.Context(), "x")
+		dying, err := e.on(&mortal{Conn: e.Conn, lives: -1, after: "geo.arrive"}, smallCells).Open(t.Context(), "x")
 		must(t, err)
 		_, err = dying.Move(t.Context(), "m", palermo)
 		is(t, err, errDied)
@@ -171,16 +171,16 @@ func TestSplitBeforeAMoveIsNoted(t *testing.T) {
 		if x.CellOf("m", palermo) == x.CellOf("m", catania) {
 			t.Fatal("both are in one cell yet")
 		}
-		w.holds(t, w.conn, n, "m")
+		e.holds(t, e.Conn, n, "m")
 	})
 }
 
 // holds checks that a member can be moved, without asking for it again and again, and is
 // not in two cells.
-func (w *world) holds(t *testing.T, conn redoubt.Conn, n int, m string) {
+func (e *env) holds(t *testing.T, conn redoubt.Conn, n int, m string) {
 	t.Helper()
 	counter := &clienttest.Counter{Conn: conn}
-	x, err := w.on(counter, smallCells).Open(t.Context(), "x")
+	x, err := e.on(counter, smallCells).Open(t.Context(), "x")
 	must(t, err)
 	if ok, err := x.Move(t.Context(), m, geo.Point{Latitude: -80}); !ok || err != nil {
 		t.Errorf("it is not found any more: %v, %v", ok, err)

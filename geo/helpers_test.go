@@ -8,48 +8,43 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
+	"go.uber.org/goleak"
 
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/geo"
 	"github.com/redoubt-go/redoubt/internal/test/clienttest"
 	"github.com/redoubt-go/redoubt/internal/test/doors"
+	"github.com/redoubt-go/redoubt/internal/test/exampleserver"
 	"github.com/redoubt-go/redoubt/internal/test/expect"
 	"github.com/redoubt-go/redoubt/internal/test/redistest"
+	"github.com/redoubt-go/redoubt/internal/test/testenv"
 )
 
-// world is one back end with indexes on it.
-type world struct {
-	t      testing.TB
-	prefix string
-	rdb    redis.UniversalClient // for looking at keys
-	conn   redoubt.Conn
-}
+func TestMain(m *testing.M) { goleak.VerifyTestMain(doors.M{TestingM: exampleserver.M{M: m}}) }
+
+var connect = exampleserver.Connect
+
+// env is one back end for indexes.
+type env struct{ *testenv.Env }
 
 // each runs a test on one server of every kind.
-func each(t *testing.T, run func(t *testing.T, w *world)) {
-	doors.EachInFull(t, func(t *testing.T, b redistest.Backend) {
-		run(t, newWorld(t, clienttest.Dial(t, b.Addr), b.Prefix))
-	})
+func each(t *testing.T, run func(t *testing.T, e *env)) {
+	testenv.EachInFull(t, func(t *testing.T, e *testenv.Env) { run(t, &env{e}) })
 }
 
 // everywhere runs a test on a cluster too.
-func everywhere(t *testing.T, run func(t *testing.T, w *world)) {
+func everywhere(t *testing.T, run func(t *testing.T, e *env)) {
 	each(t, run)
 	t.Run("cluster", func(t *testing.T) {
 		c := redistest.StartCluster(t, 3, 0)
-		run(t, newWorld(t, clienttest.DialCluster(t, c.Addrs()), "c"))
+		run(t, &env{testenv.On(t, redistest.Backend{Prefix: "c"}, clienttest.DialCluster(t, c.Addrs()))})
 	})
 }
 
-func newWorld(t testing.TB, rdb redis.UniversalClient, prefix string) *world {
-	return &world{t: t, rdb: rdb, prefix: prefix, conn: clienttest.Wrap(t, rdb)}
-}
-
 // on returns the indexes of another process. Their cells are full at so many bytes.
-func (w *world) on(conn redoubt.Conn, full int) *geo.Indexes {
-	xs, err := geo.New(clienttest.New(w.t, conn, w.prefix), geo.Options{})
-	must(w.t, err)
+func (e *env) on(conn redoubt.Conn, full int) *geo.Indexes {
+	xs, err := geo.New(e.ClientOn(conn), geo.Options{})
+	must(e.T, err)
 	if full > 0 {
 		xs.SetSizes(full, 100*time.Millisecond)
 	}
@@ -57,10 +52,10 @@ func (w *world) on(conn redoubt.Conn, full int) *geo.Indexes {
 }
 
 // index opens an index as another process would: nothing is known of it.
-func (w *world) index(name string, full int) *geo.Index {
-	w.t.Helper()
-	x, err := w.on(w.conn, full).Open(w.t.Context(), name)
-	must(w.t, err)
+func (e *env) index(name string, full int) *geo.Index {
+	e.T.Helper()
+	x, err := e.on(e.Conn, full).Open(e.T.Context(), name)
+	must(e.T, err)
 	return x
 }
 
@@ -96,4 +91,4 @@ func numbered(n int, at func(i int) geo.Point) []geo.Member {
 }
 
 // partOf returns what ends a key.
-func (w *world) partOf(key string) string { return key[strings.LastIndexByte(key, ':')+1:] }
+func (e *env) partOf(key string) string { return key[strings.LastIndexByte(key, ':')+1:] }
