@@ -15,29 +15,29 @@ import (
 // after an error, and a dry run changes nothing.
 func TestDeleteAndExpire(t *testing.T) { each(t, bulk) }
 
-func bulk(t *testing.T, w *world) {
+func bulk(t *testing.T, e *env) {
 	const n = 700
-	ctx, s := t.Context(), w.scanner(scan.Options{Count: 100})
-	w.fill("k", n)
-	w.fill("other", 20)
-	left := func(name string) int { return len(counted(t, w.keys(scan.Options{}, name, ""))) }
+	ctx, s := t.Context(), e.scanner(scan.Options{Count: 100})
+	e.fill("k", n)
+	e.fill("other", 20)
+	left := func(name string) int { return len(counted(t, e.keys(scan.Options{}, name, ""))) }
 
 	seen := 0
-	done, err := s.Delete(ctx, w.keys(scan.Options{Count: 100}, "k", ""), scan.Bulk{DryRun: true, Each: func(keys []string) { seen += len(keys) }})
+	done, err := s.Delete(ctx, e.keys(scan.Options{Count: 100}, "k", ""), scan.Bulk{DryRun: true, Each: func(keys []string) { seen += len(keys) }})
 	must(t, err)
 	if done != (scan.Done{Found: n}) || seen != n || left("k") != n {
 		t.Errorf("a dry run: %+v, %d seen, %d left", done, seen, left("k"))
 	}
 
 	const ttl, spread = time.Hour, time.Hour
-	done, err = s.Expire(ctx, w.keys(scan.Options{Count: 100}, "k", ""), ttl, scan.Bulk{Spread: spread})
+	done, err = s.Expire(ctx, e.keys(scan.Options{Count: 100}, "k", ""), ttl, scan.Bulk{Spread: spread})
 	must(t, err)
 	if done != (scan.Done{Found: n, Changed: n}) {
 		t.Errorf("Expire: %+v", done)
 	}
 	least, most := 100*time.Hour, time.Duration(0)
 	for i := range n {
-		d := w.rdb.PTTL(ctx, w.key("k", i)).Val()
+		d := e.Redis.PTTL(ctx, e.key("k", i)).Val()
 		least, most = min(least, d), max(most, d)
 	}
 	if least < ttl-10*time.Minute || most > ttl+spread || most-least < spread/2 {
@@ -45,11 +45,11 @@ func bulk(t *testing.T, w *world) {
 	}
 
 	// A reply that is lost ends it, and the next call repeats the page.
-	broken := &failing{Conn: w.conn}
+	broken := &failing{Conn: e.Conn}
 	broken.left.Store(2)
-	s2, err := scan.New(w.on(broken), scan.Options{Count: 100})
+	s2, err := scan.New(e.on(broken), scan.Options{Count: 100})
 	must(t, err)
-	it, err := s2.Keys(scan.Query{Match: w.prefix + "k*"})
+	it, err := s2.Keys(scan.Query{Match: e.Prefix + "k*"})
 	must(t, err)
 	first, err := s2.Delete(ctx, it, scan.Bulk{})
 	is(t, err, redoubt.ErrUnknownOutcome)
@@ -66,17 +66,17 @@ func bulk(t *testing.T, w *world) {
 }
 
 // The nodes of a cluster work at the same time: here each waits for the others.
-func parallel(t *testing.T, w *world) {
+func parallel(t *testing.T, e *env) {
 	const n = 600
-	w.fill("k", n)
+	e.fill("k", n)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	meet := func() (*scan.Scanner, *scan.Iterator[string]) {
-		conn := &meeting{Conn: w.conn, all: make(chan struct{})}
+		conn := &meeting{Conn: e.Conn, all: make(chan struct{})}
 		conn.missing.Store(3)
-		s, err := scan.New(w.on(conn), scan.Options{})
+		s, err := scan.New(e.on(conn), scan.Options{})
 		must(t, err)
-		it, err := s.Keys(scan.Query{Match: w.prefix + "k*"})
+		it, err := s.Keys(scan.Query{Match: e.Prefix + "k*"})
 		must(t, err)
 		return s, it
 	}

@@ -19,11 +19,11 @@ func TestElements(t *testing.T) { each(t, elements) }
 
 // Elements of hashes, sets and sorted sets that are there the whole time are given,
 // once, with what belongs to them, while others come and go.
-func elements(t *testing.T, w *world) {
+func elements(t *testing.T, e *env) {
 	const n = 600
-	ctx, s := t.Context(), w.scanner(scan.Options{Count: 10})
-	hash, set, zset := w.prefix+"{e}hash", w.prefix+"{e}set", w.prefix+"{e}zset"
-	w.pipelined(n, func(p redis.Pipeliner, i int) {
+	ctx, s := t.Context(), e.scanner(scan.Options{Count: 10})
+	hash, set, zset := e.Prefix+"{e}hash", e.Prefix+"{e}set", e.Prefix+"{e}zset"
+	e.pipelined(n, func(p redis.Pipeliner, i int) {
 		p.HSet(ctx, hash, fmt.Sprint("f", i), fmt.Sprint("v", i))
 		p.SAdd(ctx, set, fmt.Sprint("m", i))
 		p.ZAdd(ctx, zset, redis.Z{Score: float64(i) / 8, Member: fmt.Sprint("m", i)})
@@ -34,7 +34,7 @@ func elements(t *testing.T, w *world) {
 			return
 		}
 		if others++; others%10 != 0 {
-			w.pipelined(300, func(p redis.Pipeliner, i int) {
+			e.pipelined(300, func(p redis.Pipeliner, i int) {
 				p.HSet(ctx, hash, fmt.Sprint("other", others, i), "x")
 				p.SAdd(ctx, set, fmt.Sprint("other", others, i))
 				p.ZAdd(ctx, zset, redis.Z{Score: 1, Member: fmt.Sprint("other", others, i)})
@@ -42,7 +42,7 @@ func elements(t *testing.T, w *world) {
 			return
 		}
 		for o := others - 9; o < others; o++ {
-			w.pipelined(300, func(p redis.Pipeliner, i int) {
+			e.pipelined(300, func(p redis.Pipeliner, i int) {
 				p.HDel(ctx, hash, fmt.Sprint("other", o, i))
 				p.SRem(ctx, set, fmt.Sprint("other", o, i))
 				p.ZRem(ctx, zset, fmt.Sprint("other", o, i))
@@ -87,23 +87,23 @@ func elements(t *testing.T, w *world) {
 }
 
 func TestElementsAtTheEdges(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		ctx, s := t.Context(), w.scanner(scan.Options{})
-		absent, err := s.Hash(w.prefix+"none", scan.ElementQuery{})
+	each(t, func(t *testing.T, e *env) {
+		ctx, s := t.Context(), e.scanner(scan.Options{})
+		absent, err := s.Hash(e.Prefix+"none", scan.ElementQuery{})
 		must(t, err)
 		if got := counted(t, absent); len(got) != 0 {
 			t.Errorf("a hash that is not there has %v", got)
 		}
-		must(t, w.rdb.Set(ctx, w.prefix+"text", "x", 0).Err())
-		text, err := s.Set(w.prefix+"text", scan.ElementQuery{})
+		must(t, e.Redis.Set(ctx, e.Prefix+"text", "x", 0).Err())
+		text, err := s.Set(e.Prefix+"text", scan.ElementQuery{})
 		must(t, err)
 		for _, err := range text.All(ctx) {
 			if !redoubt.IsCode(err, "WRONGTYPE") {
 				t.Errorf("the members of a string: %v", err)
 			}
 		}
-		must(t, w.rdb.ZAdd(ctx, w.prefix+"z", redis.Z{Score: math.Inf(-1), Member: "\x00\xff"}, redis.Z{Score: 1e300, Member: ""}).Err())
-		z, err := s.SortedSet(w.prefix+"z", scan.ElementQuery{})
+		must(t, e.Redis.ZAdd(ctx, e.Prefix+"z", redis.Z{Score: math.Inf(-1), Member: "\x00\xff"}, redis.Z{Score: 1e300, Member: ""}).Err())
+		z, err := s.SortedSet(e.Prefix+"z", scan.ElementQuery{})
 		must(t, err)
 		if got := counted(t, z); len(got) != 2 || got[scan.Member{"\x00\xff", math.Inf(-1)}] != 1 || got[scan.Member{"", 1e300}] != 1 {
 			t.Errorf("members are %v", got)
@@ -116,12 +116,12 @@ func TestElementsAtTheEdges(t *testing.T) {
 
 // A call that is redirected late can reach a node that does not have the key yet.
 func TestKeyIsNotThereYet(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	each(t, func(t *testing.T, e *env) {
 		const n = 600
-		w.pipelined(n, func(p redis.Pipeliner, i int) { p.SAdd(t.Context(), w.prefix+"set", fmt.Sprint("m", i)) })
-		s, err := scan.New(w.on(&strayed{Conn: w.conn}), scan.Options{Count: 10})
+		e.pipelined(n, func(p redis.Pipeliner, i int) { p.SAdd(t.Context(), e.Prefix+"set", fmt.Sprint("m", i)) })
+		s, err := scan.New(e.on(&strayed{Conn: e.Conn}), scan.Options{Count: 10})
 		must(t, err)
-		it, err := s.Set(w.prefix+"set", scan.ElementQuery{})
+		it, err := s.Set(e.Prefix+"set", scan.ElementQuery{})
 		must(t, err)
 		if given := counted(t, it); len(given) != n {
 			t.Errorf("%d members are given, want %d", len(given), n)

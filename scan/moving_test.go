@@ -20,21 +20,21 @@ const (
 	perTag = 100
 )
 
-func (w *world) tagged(i int) string {
-	return fmt.Sprintf("%s{%s%d}:%d", w.prefix, w.prefix, i%tags, i)
+func (e *env) tagged(i int) string {
+	return fmt.Sprintf("%s{%s%d}:%d", e.Prefix, e.Prefix, i%tags, i)
 }
 
 // fillTagged makes keys in a few slots, whose keys so take a while to move.
-func (w *world) fillTagged() {
-	w.t.Helper()
-	w.pipelined(tags*perTag, func(p redis.Pipeliner, i int) { p.Set(w.t.Context(), w.tagged(i), i, 0) })
+func (e *env) fillTagged() {
+	e.T.Helper()
+	e.pipelined(tags*perTag, func(p redis.Pipeliner, i int) { p.Set(e.T.Context(), e.tagged(i), i, 0) })
 }
 
-func (w *world) mustHaveTagged(given map[string]int) {
-	w.t.Helper()
+func (e *env) mustHaveTagged(given map[string]int) {
+	e.T.Helper()
 	missing, twice := 0, 0
 	for i := range tags * perTag {
-		switch given[w.tagged(i)] {
+		switch given[e.tagged(i)] {
 		case 0:
 			missing++
 		case 1:
@@ -43,35 +43,35 @@ func (w *world) mustHaveTagged(given map[string]int) {
 		}
 	}
 	if missing+twice > 0 {
-		w.t.Errorf("of %d keys %d were not given, %d more than once", tags*perTag, missing, twice)
+		e.T.Errorf("of %d keys %d were not given, %d more than once", tags*perTag, missing, twice)
 	}
 }
 
 // A key that is there the whole time is given although its slot goes from node to node,
 // before or behind the cursors.
-func movingSlots(t *testing.T, w *world) {
-	w.fillTagged()
-	moves := moving(t, w, tags)
+func movingSlots(t *testing.T, e *env) {
+	e.fillTagged()
+	moves := moving(t, e, tags)
 	for round := range 3 {
 		<-moves
-		it, given := w.keys(scan.Options{Count: 5}, "{", ""), map[string]int{}
+		it, given := e.keys(scan.Options{Count: 5}, "{", ""), map[string]int{}
 		for key, err := range it.All(t.Context()) {
 			must(t, err)
 			if given[key]++; len(given)%(20+40*round) == 0 {
 				<-moves
 			}
 		}
-		w.mustHaveTagged(given)
+		e.mustHaveTagged(given)
 	}
 }
 
 // moving moves the slots of so many tags, all keys of one and then the next, and sends on the channel after
 // each few keys.
-func moving(t *testing.T, w *world, tags int) <-chan struct{} {
+func moving(t *testing.T, e *env, tags int) <-chan struct{} {
 	t.Helper()
 	nodes := make([]*redis.Client, 3)
 	ids := make([]string, 3)
-	for i, addr := range w.cluster.Addrs()[:3] {
+	for i, addr := range e.cluster.Addrs()[:3] {
 		nodes[i] = redis.NewClient(&redis.Options{Addr: addr})
 		ids[i] = nodes[i].ClusterMyID(t.Context()).Val()
 	}
@@ -115,7 +115,7 @@ func moving(t *testing.T, w *world, tags int) <-chan struct{} {
 	}
 	where := map[int]int{}
 	for i := range tags {
-		slot := int(w.rdb.ClusterKeySlot(ctx, w.tagged(i)).Val())
+		slot := int(e.Redis.ClusterKeySlot(ctx, e.tagged(i)).Val())
 		for n, node := range nodes {
 			if len(node.ClusterGetKeysInSlot(ctx, slot, 1).Val()) > 0 {
 				where[slot] = n
@@ -171,12 +171,12 @@ func agreed(ctx context.Context, nodes []*redis.Client) error {
 
 // The elements of a key are given although it goes to another node, where its cursor
 // means nothing.
-func movingKey(t *testing.T, w *world) {
+func movingKey(t *testing.T, e *env) {
 	const n = 1500
-	key := w.tagged(0)
-	w.pipelined(n, func(p redis.Pipeliner, i int) { p.SAdd(t.Context(), key, fmt.Sprint(i)) })
-	moves := moving(t, w, 1)
-	it, err := w.scanner(scan.Options{Count: 10}).Set(key, scan.ElementQuery{})
+	key := e.tagged(0)
+	e.pipelined(n, func(p redis.Pipeliner, i int) { p.SAdd(t.Context(), key, fmt.Sprint(i)) })
+	moves := moving(t, e, 1)
+	it, err := e.scanner(scan.Options{Count: 10}).Set(key, scan.ElementQuery{})
 	must(t, err)
 	given := map[string]int{}
 	for member, err := range it.All(t.Context()) {
@@ -197,12 +197,12 @@ func movingKey(t *testing.T, w *world) {
 }
 
 // A token stays good when slots have moved.
-func resumeAfterMove(t *testing.T, w *world) {
-	w.fillTagged()
-	moves := moving(t, w, tags)
+func resumeAfterMove(t *testing.T, e *env) {
+	e.fillTagged()
+	moves := moving(t, e, tags)
 	given, token := map[string]int{}, ""
 	for again := true; again; {
-		it := w.keys(scan.Options{Count: 20}, "{", token)
+		it := e.keys(scan.Options{Count: 20}, "{", token)
 		again = false
 		n := 0
 		for page, err := range it.Pages(t.Context()) {
@@ -222,5 +222,5 @@ func resumeAfterMove(t *testing.T, w *world) {
 	for key := range given {
 		given[key] = 1 // what is remembered is not in the token
 	}
-	w.mustHaveTagged(given)
+	e.mustHaveTagged(given)
 }

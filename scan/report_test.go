@@ -8,8 +8,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/redoubt-go/redoubt/internal/test/clienttest"
 	"github.com/redoubt-go/redoubt/internal/test/redistest"
+	"github.com/redoubt-go/redoubt/internal/test/testenv"
 	"github.com/redoubt-go/redoubt/scan"
 )
 
@@ -17,20 +17,20 @@ import (
 // may overestimate a prefix.
 func TestReport(t *testing.T) { each(t, report) }
 
-func report(t *testing.T, w *world) {
-	ctx, s := t.Context(), w.scanner(scan.Options{Count: 50})
-	w.pipelined(400, func(p redis.Pipeliner, i int) {
-		p.Set(ctx, w.key("small", i), strings.Repeat("x", 1+i%7), 0)
+func report(t *testing.T, e *env) {
+	ctx, s := t.Context(), e.scanner(scan.Options{Count: 50})
+	e.pipelined(400, func(p redis.Pipeliner, i int) {
+		p.Set(ctx, e.key("small", i), strings.Repeat("x", 1+i%7), 0)
 	})
-	w.pipelined(40, func(p redis.Pipeliner, i int) { // the last three are far apart, as an allocator rounds
-		p.Set(ctx, w.key("big", i), strings.Repeat("x", 10_000<<max(0, 2*(i-36))), 0)
+	e.pipelined(40, func(p redis.Pipeliner, i int) { // the last three are far apart, as an allocator rounds
+		p.Set(ctx, e.key("big", i), strings.Repeat("x", 10_000<<max(0, 2*(i-36))), 0)
 	})
 	for i := range 300 {
-		must(t, w.rdb.SAdd(ctx, w.key("set", 0), fmt.Sprint(i)).Err())
+		must(t, e.Redis.SAdd(ctx, e.key("set", 0), fmt.Sprint(i)).Err())
 	}
 	get := func(opts scan.ReportOptions) scan.Report {
 		t.Helper()
-		it, err := s.Keys(scan.Query{Match: w.prefix + "*"})
+		it, err := s.Keys(scan.Query{Match: e.Prefix + "*"})
 		must(t, err)
 		r, err := s.Report(ctx, it, opts)
 		must(t, err)
@@ -44,11 +44,11 @@ func report(t *testing.T, w *world) {
 	}
 	for i, k := range r.Keys {
 		// The server's word on the size of a key.
-		if want := w.rdb.MemoryUsage(ctx, k.Name).Val(); k.Name != w.key("big", 39-i) || k.Weight != want {
-			t.Errorf("place %d has %+v; want %s with %d bytes", i, k, w.key("big", 39-i), want)
+		if want := e.Redis.MemoryUsage(ctx, k.Name).Val(); k.Name != e.key("big", 39-i) || k.Weight != want {
+			t.Errorf("place %d has %+v; want %s with %d bytes", i, k, e.key("big", 39-i), want)
 		}
 	}
-	if p := r.Prefixes[0]; p.Name != w.prefix+"big:" || p.Keys != 40 || p.MaxError != 0 || p.Weight < 40*10_000 {
+	if p := r.Prefixes[0]; p.Name != e.Prefix+"big:" || p.Keys != 40 || p.MaxError != 0 || p.Weight < 40*10_000 {
 		t.Errorf("the heaviest prefix is %+v", p)
 	}
 
@@ -60,7 +60,7 @@ func report(t *testing.T, w *world) {
 	}
 
 	r = get(scan.ReportOptions{By: scan.Elements})
-	if r.Keys[0] != (scan.Key{Name: w.key("big", 39), Type: "string", Weight: 640_000}) || r.Types["set"] != (scan.Sum{Keys: 1, Weight: 300}) {
+	if r.Keys[0] != (scan.Key{Name: e.key("big", 39), Type: "string", Weight: 640_000}) || r.Types["set"] != (scan.Sum{Keys: 1, Weight: 300}) {
 		t.Errorf("by elements: %+v", r.Keys[0])
 	}
 
@@ -83,11 +83,11 @@ func report(t *testing.T, w *world) {
 func TestHeat(t *testing.T) {
 	server := redistest.Start(t, "--maxmemory-policy", "allkeys-lfu", "--lfu-decay-time", "0",
 		"--maxmemory", "100mb") // without a limit small integers share one object, and its counter
-	w := newWorld(t, "", clienttest.Dial(t, server.Addr()))
-	w.fill("cold", 200)
-	w.fill("hot", 5)
-	w.pipelined(5000, func(p redis.Pipeliner, i int) { p.Get(t.Context(), w.key("hot", i%5)) })
-	s := w.scanner(scan.Options{})
+	e := newEnv(testenv.New(t, redistest.Backend{Addr: server.Addr()}))
+	e.fill("cold", 200)
+	e.fill("hot", 5)
+	e.pipelined(5000, func(p redis.Pipeliner, i int) { p.Get(t.Context(), e.key("hot", i%5)) })
+	s := e.scanner(scan.Options{})
 	it, err := s.Keys(scan.Query{})
 	must(t, err)
 	r, err := s.Report(t.Context(), it, scan.ReportOptions{By: scan.Heat, Top: 5})
@@ -95,7 +95,7 @@ func TestHeat(t *testing.T) {
 	if !slices.ContainsFunc(r.Keys, func(k scan.Key) bool { return k.Name == "hot:3" }) || r.Prefixes[0].Name != "hot:" {
 		t.Errorf("the hottest are %+v, of %+v", r.Keys, r.Prefixes)
 	}
-	must(t, w.rdb.ConfigSet(t.Context(), "maxmemory-policy", "allkeys-lru").Err())
+	must(t, e.Redis.ConfigSet(t.Context(), "maxmemory-policy", "allkeys-lru").Err())
 	it, err = s.Keys(scan.Query{})
 	must(t, err)
 	_, err = s.Report(t.Context(), it, scan.ReportOptions{By: scan.Heat})
@@ -107,15 +107,15 @@ func TestHeat(t *testing.T) {
 
 // Half of the keys is measured, by nested prefixes. The estimate assumes that the other half is like it.
 func TestReportOfASample(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		ctx, s := t.Context(), w.scanner(scan.Options{})
-		outer := w.prefix + "half:"
-		w.pipelined(1000, func(p redis.Pipeliner, i int) {
+	each(t, func(t *testing.T, e *env) {
+		ctx, s := t.Context(), e.scanner(scan.Options{})
+		outer := e.Prefix + "half:"
+		e.pipelined(1000, func(p redis.Pipeliner, i int) {
 			p.Set(ctx, fmt.Sprint(outer, i%2, ":", i), "ten bytes.", 0)
 		})
 		it, err := s.Keys(scan.Query{Match: outer + "*"})
 		must(t, err)
-		r, err := s.Report(ctx, it, scan.ReportOptions{By: scan.Elements, Sample: 0.5, Depth: 2 + strings.Count(w.prefix, ":")})
+		r, err := s.Report(ctx, it, scan.ReportOptions{By: scan.Elements, Sample: 0.5, Depth: 2 + strings.Count(e.Prefix, ":")})
 		must(t, err)
 		about := func(got, want int64) bool { return got > want*3/4 && got < want*5/4 }
 		if r.Found != 1000 || !about(r.Measured, 500) || !about(r.Weight, 10_000) || !about(r.Types["string"].Keys, 1000) {

@@ -11,8 +11,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redoubt-go/redoubt"
-	"github.com/redoubt-go/redoubt/internal/test/clienttest"
 	"github.com/redoubt-go/redoubt/internal/test/redistest"
+	"github.com/redoubt-go/redoubt/internal/test/testenv"
 	"github.com/redoubt-go/redoubt/scan"
 )
 
@@ -26,12 +26,12 @@ func TestResume(t *testing.T) { each(t, resume) }
 // A scan that resumes by a token, with another Scanner as in another process, is given
 // what is left, and again at most a page of each server: the tables of servers that other
 // tests use grow and shrink meanwhile.
-func resume(t *testing.T, w *world) {
+func resume(t *testing.T, e *env) {
 	const n, count = 2000, 50
-	w.fill("k", n)
+	e.fill("k", n)
 	given, token, again, loops := map[string]int{}, "", 0, 0
 	for more := true; more; loops++ {
-		it := w.keys(scan.Options{Count: count}, "k", token)
+		it := e.keys(scan.Options{Count: count}, "k", token)
 		more = false
 		seen := 0
 		for key, err := range it.All(t.Context()) {
@@ -49,10 +49,10 @@ func resume(t *testing.T, w *world) {
 	if len(given) != n {
 		t.Errorf("%d keys were given; want %d", len(given), n)
 	}
-	if servers := 1 + 2*min(1, len(w.addrs())-1); again > loops*servers*(2*count) || loops < 3 {
+	if servers := 1 + 2*min(1, len(e.addrs())-1); again > loops*servers*(2*count) || loops < 3 {
 		t.Errorf("%d keys were given again in %d loops", again, loops)
 	}
-	if got := counted(t, w.keys(scan.Options{}, "k", token)); len(got) != 0 {
+	if got := counted(t, e.keys(scan.Options{}, "k", token)); len(got) != 0 {
 		t.Errorf("after the end, %d keys", len(got))
 	}
 }
@@ -68,11 +68,11 @@ func TestResumeExactly(t *testing.T) {
 		if b.Server != nil { // that one changes, with the keys of other tests
 			addr = redistest.Start(t).Addr()
 		}
-		w := newWorld(t, b.Prefix, clienttest.Dial(t, addr))
+		e := newEnv(testenv.New(t, redistest.Backend{Prefix: b.Prefix, Addr: addr}))
 		const n = 1000
-		w.fill("k", n)
-		key := func(name string) string { return w.prefix + "elements-" + name }
-		w.pipelined(n, func(p redis.Pipeliner, i int) {
+		e.fill("k", n)
+		key := func(name string) string { return e.Prefix + "elements-" + name }
+		e.pipelined(n, func(p redis.Pipeliner, i int) {
 			p.SAdd(t.Context(), key("set"), i)
 			p.HSet(t.Context(), key("hash"), i, "x")
 			p.ZAdd(t.Context(), key("zset"), redis.Z{Score: float64(i), Member: i})
@@ -81,28 +81,28 @@ func TestResumeExactly(t *testing.T) {
 			}
 		})
 		for range 2 { // reads move a table that has grown
-			w.pipelined(n, func(p redis.Pipeliner, i int) {
-				p.Exists(t.Context(), w.key("k", i))
+			e.pipelined(n, func(p redis.Pipeliner, i int) {
+				p.Exists(t.Context(), e.key("k", i))
 				p.SIsMember(t.Context(), key("set"), i)
 				p.HExists(t.Context(), key("hash"), fmt.Sprint(i))
 				p.ZScore(t.Context(), key("zset"), fmt.Sprint(i))
 			})
 		}
 		once(t, n, func(count int, from string) (*scan.Iterator[string], error) {
-			return w.scanner(scan.Options{Count: count}).Keys(scan.Query{Match: w.prefix + "k*", From: from})
+			return e.scanner(scan.Options{Count: count}).Keys(scan.Query{Match: e.Prefix + "k*", From: from})
 		})
 		once(t, n, func(count int, from string) (*scan.Iterator[string], error) {
-			return w.scanner(scan.Options{Count: count}).Set(key("set"), scan.ElementQuery{From: from})
+			return e.scanner(scan.Options{Count: count}).Set(key("set"), scan.ElementQuery{From: from})
 		})
 		once(t, n, func(count int, from string) (*scan.Iterator[scan.Member], error) {
-			return w.scanner(scan.Options{Count: count}).SortedSet(key("zset"), scan.ElementQuery{From: from})
+			return e.scanner(scan.Options{Count: count}).SortedSet(key("zset"), scan.ElementQuery{From: from})
 		})
 		once(t, n, func(count int, from string) (*scan.Iterator[scan.Field], error) {
-			return w.scanner(scan.Options{Count: count}).Hash(key("hash"), scan.ElementQuery{From: from})
+			return e.scanner(scan.Options{Count: count}).Hash(key("hash"), scan.ElementQuery{From: from})
 		})
 		// All of it is one page.
 		once(t, 100, func(count int, from string) (*scan.Iterator[scan.Field], error) {
-			return w.scanner(scan.Options{Count: count}).Hash(key("small"), scan.ElementQuery{From: from})
+			return e.scanner(scan.Options{Count: count}).Hash(key("small"), scan.ElementQuery{From: from})
 		})
 	})
 }
@@ -143,11 +143,11 @@ func once[T comparable](t *testing.T, n int, open func(count int, from string) (
 // Promise: A scan that resumes with a token yields everything that is left, also when slots have moved
 // since, a node was replaced or its server restarted.
 func TestChangedPageIsGivenWhole(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	each(t, func(t *testing.T, e *env) {
 		const n = 100
-		w.fill("k", n)
-		query := scan.Query{Match: w.prefix + "k*"}
-		it, err := w.scanner(scan.Options{Count: n}).Keys(query)
+		e.fill("k", n)
+		query := scan.Query{Match: e.Prefix + "k*"}
+		it, err := e.scanner(scan.Options{Count: n}).Keys(query)
 		must(t, err)
 		given := map[string]bool{}
 		for key, err := range it.All(t.Context()) {
@@ -158,7 +158,7 @@ func TestChangedPageIsGivenWhole(t *testing.T) {
 			given[key] = true
 		}
 		query.From = it.Token()
-		s, err := scan.New(w.on(&turning{Conn: w.conn}), scan.Options{Count: n})
+		s, err := scan.New(e.on(&turning{Conn: e.Conn}), scan.Options{Count: n})
 		must(t, err)
 		it, err = s.Keys(query)
 		must(t, err)
@@ -185,23 +185,23 @@ func (c *turning) Pipeline(ctx context.Context, cmds []redoubt.Cmd) []redoubt.Re
 	return replies
 }
 
-func (w *world) addrs() []string {
-	if w.cluster == nil {
+func (e *env) addrs() []string {
+	if e.cluster == nil {
 		return []string{""}
 	}
-	return w.cluster.Addrs()
+	return e.cluster.Addrs()
 }
 
 // Promise: A scan that resumes with a token yields everything that is left, also when slots have moved
 // since, a node was replaced or its server restarted.
 func TestResumeElements(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	each(t, func(t *testing.T, e *env) {
 		const n = 1000
-		key := w.prefix + "set\xff"
-		w.pipelined(n, func(p redis.Pipeliner, i int) { p.SAdd(t.Context(), key, fmt.Sprint(i)) })
+		key := e.Prefix + "set\xff"
+		e.pipelined(n, func(p redis.Pipeliner, i int) { p.SAdd(t.Context(), key, fmt.Sprint(i)) })
 		given, token := map[string]bool{}, ""
 		for more := true; more; {
-			it, err := w.scanner(scan.Options{Count: 20}).Set(key, scan.ElementQuery{From: token})
+			it, err := e.scanner(scan.Options{Count: 20}).Set(key, scan.ElementQuery{From: token})
 			must(t, err)
 			more = false
 			seen := 0
@@ -234,12 +234,12 @@ func TestRestartedServer(t *testing.T) {
 	const n = 3000
 	server := redistest.Start(t, "--save", "", "--appendonly", "yes", "--appendfsync", "always")
 	rdb := redis.NewClient(&redis.Options{Addr: server.Addr()})
-	w := newWorld(t, "r", rdb)
-	w.fill("k", n)
+	e := newEnv(testenv.On(t, redistest.Backend{Prefix: "r"}, rdb))
+	e.fill("k", n)
 	must(t, rdb.SAdd(t.Context(), "set", slices.Collect(maps.Keys(numbered(n)))).Err())
 
-	s := w.scanner(scan.Options{Count: 20})
-	it := w.keys(scan.Options{Count: 20}, "k", "")
+	s := e.scanner(scan.Options{Count: 20})
+	it := e.keys(scan.Options{Count: 20}, "k", "")
 	members, err := s.Set("set", scan.ElementQuery{})
 	must(t, err)
 	restart := func() {
@@ -254,7 +254,7 @@ func TestRestartedServer(t *testing.T) {
 			restart()
 		}
 	}
-	w.mustHave(given, "k", n)
+	e.mustHave(given, "k", n)
 
 	given = map[string]int{}
 	for m, err := range members.All(t.Context()) {
@@ -268,7 +268,7 @@ func TestRestartedServer(t *testing.T) {
 		t.Errorf("%d members; want %d", len(given), n)
 	}
 
-	w.mustHave(counted(t, w.keys(scan.Options{}, "k", tokens[0])), "k", n)
+	e.mustHave(counted(t, e.keys(scan.Options{}, "k", tokens[0])), "k", n)
 	later, err := s.Set("set", scan.ElementQuery{From: tokens[1]})
 	must(t, err)
 	if got := counted(t, later); len(got) != n {
@@ -286,16 +286,16 @@ func numbered(n int) map[string]bool {
 
 // Promise: A token of another query or of another cluster is refused, and so is a token that was cut off.
 func TestBadTokens(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		w.fill("k", 200)
-		s := w.scanner(scan.Options{Count: 10})
-		it := w.keys(scan.Options{Count: 10}, "k", "")
+	each(t, func(t *testing.T, e *env) {
+		e.fill("k", 200)
+		s := e.scanner(scan.Options{Count: 10})
+		it := e.keys(scan.Options{Count: 10}, "k", "")
 		for _, err := range it.All(t.Context()) {
 			must(t, err)
 			break
 		}
 		good := it.Token()
-		query := scan.Query{Match: w.prefix + "k*"}
+		query := scan.Query{Match: e.Prefix + "k*"}
 		for _, token := range []string{
 			"0", "scan1", "scan1.", "scan2" + good[5:], good[:len(good)-1], good[:20], good + "x",
 			strings.Replace(good, ".", ".A", 1), "scan1.e30.x", "🙂",

@@ -12,29 +12,32 @@ import (
 
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/internal/test/await"
+	"github.com/redoubt-go/redoubt/internal/test/doors"
+	"github.com/redoubt-go/redoubt/internal/test/redistest"
+	"github.com/redoubt-go/redoubt/internal/test/testenv"
 	"github.com/redoubt-go/redoubt/scan"
 )
 
 func TestKeys(t *testing.T) { each(t, keys) }
 
-func keys(t *testing.T, w *world) {
+func keys(t *testing.T, e *env) {
 	ctx := t.Context()
-	w.fill("s", 300)
-	w.pipelined(50, func(p redis.Pipeliner, i int) { p.HSet(ctx, w.key("h", i), "f", i) })
-	all := scan.Query{Match: w.prefix + "*"}
+	e.fill("s", 300)
+	e.pipelined(50, func(p redis.Pipeliner, i int) { p.HSet(ctx, e.key("h", i), "f", i) })
+	all := scan.Query{Match: e.Prefix + "*"}
 	for _, c := range []struct {
 		q    scan.Query
 		want int
 	}{
 		{all, 350},
-		{scan.Query{Match: w.prefix + "h:*"}, 50},
-		{scan.Query{Match: w.prefix + "?:1"}, 2},
+		{scan.Query{Match: e.Prefix + "h:*"}, 50},
+		{scan.Query{Match: e.Prefix + "?:1"}, 2},
 		{scan.Query{Match: all.Match, Type: "hash"}, 50},
 		{scan.Query{Match: all.Match, Type: "string"}, 300},
 		{scan.Query{Match: all.Match, Type: "zset"}, 0},
-		{scan.Query{Match: w.prefix + "none"}, 0},
+		{scan.Query{Match: e.Prefix + "none"}, 0},
 	} {
-		it, err := w.scanner(scan.Options{Count: 20}).Keys(c.q)
+		it, err := e.scanner(scan.Options{Count: 20}).Keys(c.q)
 		must(t, err)
 		if got := counted(t, it); len(got) != c.want {
 			t.Errorf("%+v: %d keys; want %d", c.q, len(got), c.want)
@@ -56,11 +59,11 @@ func keys(t *testing.T, w *world) {
 // server is restarted.
 func TestEveryKeyIsGiven(t *testing.T) { each(t, everyKey) }
 
-func everyKey(t *testing.T, w *world) {
+func everyKey(t *testing.T, e *env) {
 	const n = 1500
-	w.fill("stay", n)
-	w.fill("go", 12*n)
-	it, changes := w.keys(scan.Options{Count: 10}, "stay", ""), changing(t, w, 12*n)
+	e.fill("stay", n)
+	e.fill("go", 12*n)
+	it, changes := e.keys(scan.Options{Count: 10}, "stay", ""), changing(t, e, 12*n)
 	given := map[string]int{}
 	for key, err := range it.All(t.Context()) {
 		must(t, err)
@@ -68,12 +71,12 @@ func everyKey(t *testing.T, w *world) {
 			<-changes // others make progress between
 		}
 	}
-	w.mustHave(given, "stay", n)
+	e.mustHave(given, "stay", n)
 }
 
 // changing removes n keys, and adds and removes as many again and again. It sends on
 // the channel after each part of that.
-func changing(t *testing.T, w *world, n int) <-chan struct{} {
+func changing(t *testing.T, e *env, n int) <-chan struct{} {
 	t.Helper()
 	changes, end, ended := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	go func() {
@@ -81,12 +84,12 @@ func changing(t *testing.T, w *world, n int) <-chan struct{} {
 		const part = 1500
 		for add := false; ; add = !add {
 			for i := 0; i < n; i += part {
-				_, _ = w.rdb.Pipelined(t.Context(), func(p redis.Pipeliner) error {
+				_, _ = e.Redis.Pipelined(t.Context(), func(p redis.Pipeliner) error {
 					for j := i; j < i+part; j++ {
 						if add {
-							p.Set(t.Context(), w.key("go", j), j, 0)
+							p.Set(t.Context(), e.key("go", j), j, 0)
 						} else {
-							p.Unlink(t.Context(), w.key("go", j))
+							p.Unlink(t.Context(), e.key("go", j))
 						}
 					}
 					return nil
@@ -107,15 +110,15 @@ func changing(t *testing.T, w *world, n int) <-chan struct{} {
 //
 // Promise: An Iterator yields nothing twice as long as fewer than Options.Remember other items lie between.
 func TestNothingIsGivenTwice(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	each(t, func(t *testing.T, e *env) {
 		twice := func(remember int) (n int) {
 			const keys = 64
-			w.fill("k", keys)
+			e.fill("k", keys)
 			var replies repeating
-			replies.Conn = w.conn
-			s, err := scan.New(w.on(&replies), scan.Options{Count: 10, Remember: remember})
+			replies.Conn = e.Conn
+			s, err := scan.New(e.on(&replies), scan.Options{Count: 10, Remember: remember})
 			must(t, err)
-			it, err := s.Keys(scan.Query{Match: w.prefix + "k:*"})
+			it, err := s.Keys(scan.Query{Match: e.Prefix + "k:*"})
 			must(t, err)
 			for _, times := range counted(t, it) {
 				n += times - 1
@@ -140,9 +143,9 @@ func TestNothingIsGivenTwice(t *testing.T) {
 
 func TestPages(t *testing.T) { each(t, pages) }
 
-func pages(t *testing.T, w *world) {
-	w.fill("k", 500)
-	it, given := w.keys(scan.Options{Count: 50}, "k", ""), map[string]int{}
+func pages(t *testing.T, e *env) {
+	e.fill("k", 500)
+	it, given := e.keys(scan.Options{Count: 50}, "k", ""), map[string]int{}
 	for page, err := range it.Pages(t.Context()) {
 		must(t, err)
 		if len(page) == 0 {
@@ -155,7 +158,7 @@ func pages(t *testing.T, w *world) {
 			given[key]++
 		}
 	}
-	w.mustHave(given, "k", 500)
+	e.mustHave(given, "k", 500)
 }
 
 func TestBadInput(t *testing.T) {
@@ -197,9 +200,9 @@ func TestBadInput(t *testing.T) {
 // Promise: A loop ends when its ctx ends, leaves no goroutine behind, and can be continued.
 func TestContextEnds(t *testing.T) { each(t, contextEnds) }
 
-func contextEnds(t *testing.T, w *world) {
-	w.fill("k", 200)
-	it := w.keys(scan.Options{Count: 10}, "k", "")
+func contextEnds(t *testing.T, e *env) {
+	e.fill("k", 200)
+	it := e.keys(scan.Options{Count: 10}, "k", "")
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	given := map[string]int{}
@@ -218,7 +221,7 @@ func contextEnds(t *testing.T, w *world) {
 	for key, n := range counted(t, it) { // and it goes on
 		given[key] += n
 	}
-	w.mustHave(given, "k", 200)
+	e.mustHave(given, "k", 200)
 }
 
 // After a break the iterator waits for its goroutines, though its ctx goes on.
@@ -226,11 +229,11 @@ func contextEnds(t *testing.T, w *world) {
 // Promise: A loop ends when its ctx ends, leaves no goroutine behind, and can be continued.
 func TestLoopLeft(t *testing.T) { each(t, loopLeft) }
 
-func loopLeft(t *testing.T, w *world) {
-	w.fill("k", 200)
-	w.pipelined(200, func(p redis.Pipeliner, i int) { p.SAdd(t.Context(), w.key("set", 0), w.key("m", i)) })
-	keys := w.keys(scan.Options{Count: 10}, "k", "")
-	members, err := w.scanner(scan.Options{Count: 10}).Set(w.key("set", 0), scan.ElementQuery{})
+func loopLeft(t *testing.T, e *env) {
+	e.fill("k", 200)
+	e.pipelined(200, func(p redis.Pipeliner, i int) { p.SAdd(t.Context(), e.key("set", 0), e.key("m", i)) })
+	keys := e.keys(scan.Options{Count: 10}, "k", "")
+	members, err := e.scanner(scan.Options{Count: 10}).Set(e.key("set", 0), scan.ElementQuery{})
 	must(t, err)
 	for _, it := range []*scan.Iterator[string]{keys, members} {
 		for _, err := range it.All(context.WithoutCancel(t.Context())) {
@@ -264,4 +267,58 @@ func (r *repeating) Pipeline(ctx context.Context, cmds []redoubt.Cmd) []redoubt.
 		reply[1] = append([]any{}, r.given...)
 	}
 	return replies
+}
+
+// TestCluster runs the tests of one server on a cluster, and tests for clusters only.
+//
+// Promise: A scan yields every key or element that exists from its beginning to its end: while others are
+// added and removed, while hash tables grow and shrink, while slots move from node to node, and when a
+// server is restarted.
+//
+// Promise: A scan that resumes with a token yields everything that is left, also when slots have moved
+// since, a node was replaced or its server restarted.
+//
+// Promise: Delete and Expire reach every key that their iterator yields, also when they are called again
+// after an error, and a dry run changes nothing.
+func TestCluster(t *testing.T) {
+	c := redistest.StartCluster(t, 3, 0)
+	for name, run := range map[string]func(t *testing.T, e *env){
+		"bulk": bulk, "parallel": parallel, "report": report, "keys": keys, "every key": everyKey, "pages": pages, "context ends": contextEnds, "loop left": loopLeft, "resume": resume,
+		"elements": elements, "moving slots": movingSlots, "moving key": movingKey, "resume after a move": resumeAfterMove,
+	} {
+		t.Run(name, func(t *testing.T) { run(t, onCluster(t, c, strings.ReplaceAll(name, " ", ""))) })
+	}
+}
+
+// TestPool runs the tests of one server behind a pool of three servers.
+//
+// Promise: Keys can be scanned through a pool of servers; through a pool in front of a cluster the scan is
+// refused.
+func TestPool(t *testing.T) {
+	addr := doors.Pool(t)
+	for name, run := range map[string]func(t *testing.T, e *env){
+		"bulk": bulk, "report": report, "keys": keys, "every key": everyKey, "pages": pages,
+		"context ends": contextEnds, "loop left": loopLeft, "resume": resume, "elements": elements,
+	} {
+		t.Run(name, func(t *testing.T) {
+			run(t, newEnv(testenv.New(t, redistest.Backend{Prefix: redistest.NewPrefix(), Addr: addr})))
+		})
+	}
+}
+
+// A pool in front of a cluster doesn't know which slots are moving, so a scan of keys fails at once and
+// names the alternative. The elements of one key can be scanned.
+//
+// Promise: Keys can be scanned through a pool of servers; through a pool in front of a cluster the scan is
+// refused.
+func TestClusterPool(t *testing.T) {
+	e := newEnv(testenv.New(t, redistest.Backend{Prefix: redistest.NewPrefix(), Addr: doors.ClusterPool(t)}))
+	for _, err := range e.keys(scan.Options{}, "k", "").All(t.Context()) {
+		const want = "scan: the server's INFO has no run_id, so it may be a proxy in front of a cluster, where keys that move would be missed: " +
+			"scan what is behind it, like redis-cluster://host:port, or each server"
+		if err == nil || err.Error() != want {
+			t.Errorf("got  %v\nwant %s", err, want)
+		}
+	}
+	elements(t, e)
 }
