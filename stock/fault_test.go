@@ -14,6 +14,7 @@ import (
 	"github.com/redoubt-go/redoubt/internal/test/clienttest"
 	"github.com/redoubt-go/redoubt/internal/test/faultnet"
 	"github.com/redoubt-go/redoubt/internal/test/redistest"
+	"github.com/redoubt-go/redoubt/internal/test/testenv"
 	"github.com/redoubt-go/redoubt/stock"
 )
 
@@ -23,9 +24,9 @@ import (
 // Promise: Reserve, Commit, Cancel and Set may be repeated, and are sent again after a lost
 // reply, with one effect and the same answer.
 func TestLostReplies(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		proxy := faultnet.New(t, w.Addr)
-		v := w.itemsOn(w.clientAt(proxy.Addr()))
+	each(t, func(t *testing.T, e *env) {
+		proxy := faultnet.New(t, e.Addr)
+		v := e.itemsOn(e.ClientAt(proxy.Addr()))
 		_, err := v.Set(t.Context(), "a", 10)
 		must(t, err)
 		reserve(t, v, "a", "load", 1)
@@ -44,12 +45,12 @@ func TestLostReplies(t *testing.T) {
 		proxy.SwallowNextReply()
 		_, err = v.Info(t.Context(), "a")
 		must(t, err)
-		w.wants(t, "a", counts{20, 18, 0, 2})
+		e.wants(t, "a", counts{20, 18, 0, 2})
 
 		proxy.SwallowNextReply()
 		_, err = v.Add(t.Context(), "a", 5)
 		is(t, err, redoubt.ErrUnknownOutcome)
-		w.wants(t, "a", counts{25, 23, 0, 2})
+		e.wants(t, "a", counts{25, 23, 0, 2})
 		if n := proxy.Stats().Swallowed; n != 6 {
 			t.Errorf("%d replies were lost, want 6", n)
 		}
@@ -77,9 +78,9 @@ func (c *losing) Do(ctx context.Context, cmd redoubt.Cmd) redoubt.Reply {
 //
 // Promise: A reserve whose caller has left gives its units back.
 func TestUnknownOutcome(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		conn := &losing{Conn: clienttest.Wrap(t, clienttest.Dial(t, w.Addr))}
-		v := w.itemsOn(w.clientOn(conn))
+	each(t, func(t *testing.T, e *env) {
+		conn := &losing{Conn: clienttest.Wrap(t, clienttest.Dial(t, e.Addr))}
+		v := e.itemsOn(e.ClientOn(conn))
 		_, err := v.Set(t.Context(), "a", 10)
 		must(t, err)
 		conn.next.Store(true)
@@ -98,7 +99,7 @@ func TestUnknownOutcome(t *testing.T) {
 			is(t, end(t.Context(), "a", id), redoubt.ErrUnknownOutcome)
 			must(t, end(t.Context(), "a", id))
 		}
-		w.wants(t, "a", counts{10, 8, 0, 2})
+		e.wants(t, "a", counts{10, 8, 0, 2})
 	})
 }
 
@@ -107,9 +108,9 @@ func TestUnknownOutcome(t *testing.T) {
 //
 // Promise: A reserve that arrives after its cancel takes nothing.
 func TestCancelInMidReserve(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		proxy := faultnet.New(t, w.Addr)
-		cut, v := w.itemsOn(w.clientAt(proxy.Addr())), w.items()
+	each(t, func(t *testing.T, e *env) {
+		proxy := faultnet.New(t, e.Addr)
+		cut, v := e.itemsOn(e.ClientAt(proxy.Addr())), e.items()
 		_, err := v.Set(t.Context(), "a", 10)
 		must(t, err)
 		reserve(t, cut, "a", "load", 1)
@@ -136,7 +137,7 @@ func TestCancelInMidReserve(t *testing.T) {
 		is(t, v.Cancel(t.Context(), "a", "three"), stock.ErrNotFound)
 		proxy.Heal() // now it arrives
 		reserve(t, cut, "a", "four", 1)
-		w.wants(t, "a", counts{10, 7, 1, 2})
+		e.wants(t, "a", counts{10, 7, 1, 2})
 	})
 }
 
@@ -144,9 +145,9 @@ func TestCancelInMidReserve(t *testing.T) {
 //
 // Promise: A reserve whose caller has left gives its units back.
 func TestCancelledDoLeavesNothing(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		proxy := faultnet.New(t, w.Addr)
-		cut, v := w.itemsOn(w.clientAt(proxy.Addr())), w.items()
+	each(t, func(t *testing.T, e *env) {
+		proxy := faultnet.New(t, e.Addr)
+		cut, v := e.itemsOn(e.ClientAt(proxy.Addr())), e.items()
 		_, err := v.Set(t.Context(), "a", 1)
 		must(t, err)
 		_, err = cut.Do(t.Context(), "a", 1, func(context.Context) error { return io.EOF })
@@ -169,7 +170,7 @@ func TestCancelledDoLeavesNothing(t *testing.T) {
 
 // buyers buy and cancel until everything is sold, and retry what fails. They
 // return which ids they were told are committed.
-func buyers(t *testing.T, w *world, n int) (committed []string) {
+func buyers(t *testing.T, e *env, n int) (committed []string) {
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	ctx := t.Context() // without a limit of time: how long they take depends on the machine
@@ -190,7 +191,7 @@ func buyers(t *testing.T, w *world, n int) (committed []string) {
 		}
 	}
 	for b := range n {
-		v := w.itemsOn(w.clientAt(w.Addr))
+		v := e.itemsOn(e.ClientAt(e.Addr))
 		wg.Go(func() {
 			for i := 0; ctx.Err() == nil; i++ {
 				id := fmt.Sprint(b, "-", i)
@@ -228,9 +229,9 @@ func buyers(t *testing.T, w *world, n int) (committed []string) {
 // Promise: Reserve, Commit, Cancel and Set may be repeated, and are sent again after a lost
 // reply, with one effect and the same answer.
 func TestScriptFlush(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	each(t, func(t *testing.T, e *env) {
 		const units = 200
-		_, err := w.items().Set(t.Context(), "a", units)
+		_, err := e.items().Set(t.Context(), "a", units)
 		must(t, err)
 		done := make(chan struct{})
 		var wg sync.WaitGroup
@@ -240,20 +241,20 @@ func TestScriptFlush(t *testing.T) {
 				case <-done:
 					return
 				default:
-					if err := w.rdb.ScriptFlush(t.Context()).Err(); err != nil {
+					if err := e.Redis.ScriptFlush(t.Context()).Err(); err != nil {
 						t.Error(err)
 					}
 				}
 			}
 		})
-		committed := buyers(t, w, 6)
+		committed := buyers(t, e, 6)
 		close(done)
 		wg.Wait()
 		if len(committed) < units-6 {
 			t.Errorf("%d of %d sold", len(committed), units)
 		}
 		n := int64(len(committed))
-		w.wants(t, "a", counts{units, units - n, 0, n})
+		e.wants(t, "a", counts{units, units - n, 0, n})
 	})
 }
 
@@ -265,11 +266,11 @@ func TestKilledServer(t *testing.T) {
 	t.Parallel()
 	const units = 1000
 	server := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
-	w := newWorld(t, redistest.Backend{Addr: server.Addr(), Prefix: "t"})
-	_, err := w.items().Set(t.Context(), "a", units)
+	e := &env{testenv.New(t, redistest.Backend{Addr: server.Addr(), Prefix: "t"})}
+	_, err := e.items().Set(t.Context(), "a", units)
 	must(t, err)
 	sold := func() int64 {
-		i, err := w.items().Info(t.Context(), "a")
+		i, err := e.items().Info(t.Context(), "a")
 		if err != nil {
 			return 0
 		}
@@ -277,7 +278,7 @@ func TestKilledServer(t *testing.T) {
 	}
 	var committed []string
 	var wg sync.WaitGroup
-	wg.Go(func() { committed = buyers(t, w, 6) })
+	wg.Go(func() { committed = buyers(t, e, 6) })
 	t.Cleanup(wg.Wait) // they end with the context of the test
 	for _, at := range []int64{50, 250, 500} {
 		eventually(t, "some are sold", func() bool { return sold() > at })
@@ -291,8 +292,8 @@ func TestKilledServer(t *testing.T) {
 	if n < units-6 {
 		t.Errorf("%d of %d sold", n, units)
 	}
-	w.wants(t, "a", counts{units, units - n, 0, n})
-	v := w.items()
+	e.wants(t, "a", counts{units, units - n, 0, n})
+	v := e.items()
 	for _, id := range committed {
 		if err := v.Commit(t.Context(), "a", id); err != nil {
 			t.Fatalf("%s was committed: %v", id, err)

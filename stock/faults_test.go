@@ -16,6 +16,7 @@ import (
 	"github.com/redoubt-go/redoubt/goredis"
 	"github.com/redoubt-go/redoubt/internal/test/faults"
 	"github.com/redoubt-go/redoubt/internal/test/redistest"
+	"github.com/redoubt-go/redoubt/internal/test/testenv"
 	wire "github.com/redoubt-go/redoubt/internal/wire/stock"
 	"github.com/redoubt-go/redoubt/stock"
 )
@@ -52,7 +53,7 @@ type crew struct {
 	faults.Site
 
 	t       *testing.T
-	world   *world
+	env     *env
 	fault   faults.Fault
 	names   []string
 	workers []*worker
@@ -63,9 +64,9 @@ type crew struct {
 func newCrew(t *testing.T, d *faults.Deployment, f faults.Fault, round uint64) *crew {
 	t.Helper()
 	prefix := fmt.Sprint(d.Kind, strings.ReplaceAll(f.Name, " ", ""), round)
-	w := &world{Backend: redistest.Backend{Prefix: prefix}, t: t, rdb: d.Direct()}
-	w.client = w.clientOn(d.Conn(t, w.rdb, f))
-	c := &crew{t: t, world: w, fault: f, history: &history{began: time.Now(), counts: map[string]int{}}}
+	e := &env{testenv.On(t, redistest.Backend{Prefix: prefix}, d.Direct())}
+	e.Client = e.ClientOn(d.Conn(t, e.Redis, f))
+	c := &crew{t: t, env: e, fault: f, history: &history{began: time.Now(), counts: map[string]int{}}}
 	c.Site = faults.Site{Deployment: d, Prefix: prefix, Flushing: func(flush func()) {
 		call := time.Now()
 		flush()
@@ -99,7 +100,7 @@ func newCrew(t *testing.T, d *faults.Deployment, f faults.Fault, round uint64) *
 		if f.Name == "FLUSHALL" {
 			conn = once{conn}
 		}
-		w := &worker{items: w.itemsOn(w.clientOn(conn)), ids: shared, step: f.Steps()}
+		w := &worker{items: e.itemsOn(e.ClientOn(conn)), ids: shared, step: f.Steps()}
 		w.add = func(e event, a answer, call, ret time.Time) { c.history.add(i, e, a, call, ret) }
 		c.workers = append(c.workers, w)
 	}
@@ -128,7 +129,7 @@ func (c once) Pipeline(ctx context.Context, cmds []redoubt.Cmd) []redoubt.Reply 
 func (c *crew) deliver(name string) {
 	c.t.Helper()
 	call := time.Now()
-	_, err := c.world.items().Add(c.t.Context(), name, historyUnits)
+	_, err := c.env.items().Add(c.t.Context(), name, historyUnits)
 	must(c.t, err)
 	c.history.add(-1, event{name: name, what: added, n: historyUnits}, answer{known: true}, call, time.Now())
 }
@@ -153,11 +154,11 @@ func (c *crew) run(rng *rand.Rand) {
 	for _, name := range c.names {
 		if c.fault.Steps() >= 0 { // else it takes that much longer
 			eventually(c.t, "what was not sold is back", func() bool {
-				i, err := c.world.items().Info(c.t.Context(), name)
+				i, err := c.env.items().Info(c.t.Context(), name)
 				return err == nil && i.Reservations == 0 && i.Available+i.Sold == i.Total
 			})
 		}
-		c.world.audit(c.t, name)
+		c.env.audit(c.t, name)
 	}
 }
 

@@ -68,11 +68,11 @@ func checkList(t *testing.T, c *redoubt.Client) {
 
 // Promise: List finds every item that exists during the whole listing.
 func TestList(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		if err := w.rdb.Set(t.Context(), w.Prefix+":{text}:stock", "x", 0).Err(); err != nil {
+	each(t, func(t *testing.T, e *env) {
+		if err := e.Redis.Set(t.Context(), e.Prefix+":{text}:stock", "x", 0).Err(); err != nil {
 			t.Fatal(err)
 		}
-		checkList(t, w.client)
+		checkList(t, e.Client)
 	})
 }
 
@@ -95,8 +95,8 @@ func TestListOnACluster(t *testing.T) {
 //
 // Promise: List finds every item that exists during the whole listing.
 func TestListOfMuchThatRanOut(t *testing.T) {
-	eachFrozen(t, func(t *testing.T, w *world) {
-		items, err := stock.New(w.client, stock.Options{TTL: time.Minute})
+	eachFrozen(t, func(t *testing.T, e *env) {
+		items, err := stock.New(e.Client, stock.Options{TTL: time.Minute})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -104,7 +104,7 @@ func TestListOfMuchThatRanOut(t *testing.T) {
 			t.Fatal(err)
 		}
 		reserveAll(t.Context(), t, items, 1200)
-		w.clock.Set(time.Unix(1_760_003_600, 0))
+		e.Clock.Set(time.Unix(1_760_003_600, 0))
 		for item, err := range items.List(t.Context(), "sku") {
 			if err != nil || item.Available != 1200 || item.Expired != 0 {
 				t.Errorf("%+v, %v", item, err)

@@ -171,7 +171,7 @@ type episode struct {
 	*model
 
 	rng  *rand.Rand
-	w    *world
+	env  *env
 	keys wire.Keys
 	name string
 	log  []string
@@ -183,15 +183,15 @@ type episode struct {
 // Promise: Available, reserved and sold units together are always the total that was set and
 // added.
 func TestScriptsFollowTheModel(t *testing.T) {
-	eachFrozen(t, func(t *testing.T, w *world) {
+	eachFrozen(t, func(t *testing.T, e *env) {
 		for i := range 5 {
 			t.Run(fmt.Sprint(i), func(t *testing.T) {
 				e := &episode{
 					T: t, model: &model{held: map[string]held{}, over: map[string]over{}},
-					rng: randtest.Rand(t), w: w, name: t.Name(),
+					rng: randtest.Rand(t), env: e, name: t.Name(),
 				}
 				var err error
-				e.keys, err = wire.KeysOf(w.client, e.name)
+				e.keys, err = wire.KeysOf(e.env.Client, e.name)
 				must(t, err)
 				for range 400 {
 					e.step()
@@ -209,10 +209,10 @@ func (e *episode) note(format string, args ...any) {
 	e.log = append(e.log, fmt.Sprintf(format, args...))
 }
 
-func (e *episode) do(cmd redoubt.Cmd) redoubt.Reply { return e.w.client.Do(e.Context(), cmd) }
+func (e *episode) do(cmd redoubt.Cmd) redoubt.Reply { return e.env.Client.Do(e.Context(), cmd) }
 
 func (e *episode) step() {
-	now := e.w.clock.Now().UnixMicro()
+	now := e.env.Clock.Now().UnixMicro()
 	id := fmt.Sprint("id", e.rng.IntN(12))
 	switch p := e.rng.IntN(100); {
 	case p < 40:
@@ -257,14 +257,14 @@ func (e *episode) step() {
 	case p < 97:
 		d := time.Duration(e.rng.Int64N(int64(20 * time.Second)))
 		e.note("%v later", d)
-		e.w.clock.Advance(d)
+		e.env.Clock.Advance(d)
 	case p < 98:
 		e.note("an hour later")
-		e.w.clock.Advance(stock.Remembered)
+		e.env.Clock.Advance(stock.Remembered)
 	default:
 		d := time.Duration(e.rng.Int64N(int64(30 * time.Second)))
 		e.note("the clock is set back by %v", d)
-		e.w.clock.Advance(-d)
+		e.env.Clock.Advance(-d)
 	}
 }
 
@@ -285,7 +285,7 @@ func (e *episode) counted(what string, n int64, cmd redoubt.Cmd, short bool) {
 		Total: e.total, Available: e.available, Sold: e.sold, Reserved: e.total - e.available - e.sold, Reservations: int64(len(e.held)),
 	}}
 	if first := e.first(); first > 0 {
-		want.Next = time.Duration(first-e.w.clock.Now().UnixMicro()) * time.Microsecond
+		want.Next = time.Duration(first-e.env.Clock.Now().UnixMicro()) * time.Microsecond
 	}
 	if c != want {
 		e.Errorf("%s: %+v, want %+v", what, c, want)
@@ -294,8 +294,8 @@ func (e *episode) counted(what string, n int64, cmd redoubt.Cmd, short bool) {
 
 // look compares the keys with the model.
 func (e *episode) look() {
-	e.w.audit(e, e.name)
-	hash := e.w.rdb.HGetAll(e.Context(), e.keys[0]).Val()
+	e.env.audit(e, e.name)
+	hash := e.env.Redis.HGetAll(e.Context(), e.keys[0]).Val()
 	for field, want := range map[string]int64{"total": e.total, "available": e.available, "sold": e.sold, "next": e.next, "tidy": e.tidy} {
 		if got, _ := strconv.ParseInt(hash[field], 10, 64); got != want {
 			e.Errorf("%s is %d, want %d", field, got, want)
@@ -314,7 +314,7 @@ func (e *episode) look() {
 		ids[":"+id] = fmt.Sprint(o.until + o.how)
 	}
 	got := map[string]string{}
-	for _, z := range e.w.rdb.ZRangeArgsWithScores(e.Context(), redis.ZRangeArgs{Key: e.keys[2], Start: 0, Stop: -1}).Val() {
+	for _, z := range e.env.Redis.ZRangeArgsWithScores(e.Context(), redis.ZRangeArgs{Key: e.keys[2], Start: 0, Stop: -1}).Val() {
 		got[z.Member.(string)] = fmt.Sprintf("%.0f", z.Score)
 	}
 	if !maps.Equal(got, ids) {

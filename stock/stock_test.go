@@ -16,8 +16,8 @@ import (
 )
 
 func TestReserveCommitCancel(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		v := w.items()
+	each(t, func(t *testing.T, e *env) {
+		v := e.items()
 		if short := refused(t, v, "a", 1); short != (stock.Shortage{}) {
 			t.Errorf("of an item that was never set: %+v", short)
 		}
@@ -25,21 +25,21 @@ func TestReserveCommitCancel(t *testing.T) {
 		must(t, err)
 		reserve(t, v, "a", "one", 3)
 		reserve(t, v, "a", "two", 4)
-		w.wants(t, "a", counts{10, 3, 7, 0})
+		e.wants(t, "a", counts{10, 3, 7, 0})
 
 		short := refused(t, v, "a", 4)
 		if short.Available != 3 || short.Reserved != 7 || short.Next <= 50*time.Second || short.Next > time.Minute {
 			t.Errorf("of 3: %+v", short)
 		}
 		must(t, v.Commit(t.Context(), "a", "one"))
-		w.wants(t, "a", counts{10, 3, 4, 3})
+		e.wants(t, "a", counts{10, 3, 4, 3})
 		must(t, v.Cancel(t.Context(), "a", "two"))
-		w.wants(t, "a", counts{10, 7, 0, 3})
+		e.wants(t, "a", counts{10, 7, 0, 3})
 		is(t, v.Commit(t.Context(), "a", "three"), stock.ErrNotFound)
 
 		must(t, v.Delete(t.Context(), "a"))
 		is(t, v.Commit(t.Context(), "a", "one"), stock.ErrNotFound)
-		if n := w.rdb.Exists(t.Context(), w.key("a", "stock"), w.key("a", "due"), w.key("a", "over")).Val(); n != 0 {
+		if n := e.Redis.Exists(t.Context(), e.Key("a", "stock"), e.Key("a", "due"), e.Key("a", "over")).Val(); n != 0 {
 			t.Errorf("%d keys are left", n)
 		}
 	})
@@ -53,8 +53,8 @@ func TestReserveCommitCancel(t *testing.T) {
 // Promise: Reserve, Commit, Cancel and Set may be repeated, and are sent again after a lost
 // reply, with one effect and the same answer.
 func TestRepeatedCalls(t *testing.T) {
-	eachFrozen(t, func(t *testing.T, w *world) {
-		v := w.items()
+	eachFrozen(t, func(t *testing.T, e *env) {
+		v := e.items()
 		_, err := v.Set(t.Context(), "a", 10)
 		must(t, err)
 		again := func(what string, want counts, call func() error, wantErr error) {
@@ -63,8 +63,8 @@ func TestRepeatedCalls(t *testing.T) {
 				if err := call(); !errors.Is(err, wantErr) {
 					t.Errorf("%s: %v, want %v", what, err, wantErr)
 				}
-				w.wants(t, "a", want)
-				w.clock.Advance(time.Second)
+				e.wants(t, "a", want)
+				e.Clock.Advance(time.Second)
 			}
 		}
 		take := func(id string) func() error {
@@ -93,15 +93,15 @@ func TestRepeatedCalls(t *testing.T) {
 		again("reserve of a cancelled one", counts{10, 6, 0, 4}, take("b"), stock.ErrCancelled)
 
 		must(t, take("c")())
-		w.clock.Advance(time.Minute - time.Microsecond)
+		e.Clock.Advance(time.Minute - time.Microsecond)
 		must(t, take("c")())
-		w.clock.Advance(time.Microsecond)
+		e.Clock.Advance(time.Microsecond)
 		again("commit of one that ran out", counts{10, 6, 0, 4}, commit("c"), stock.ErrExpired)
 		again("cancel of one that ran out", counts{10, 6, 0, 4}, cancel("c"), stock.ErrExpired)
 		again("reserve of one that ran out", counts{10, 6, 0, 4}, take("c"), stock.ErrExpired)
 
 		must(t, take("d")())
-		w.clock.Advance(time.Minute)
+		e.Clock.Advance(time.Minute)
 		is(t, take("d")(), stock.ErrExpired) // before anybody returned it
 
 		// A reserve that comes after its cancel takes nothing.
@@ -116,34 +116,34 @@ func TestRepeatedCalls(t *testing.T) {
 //
 // Promise: Expired units can be reserved again at once.
 func TestExpiredUnitsComeBack(t *testing.T) {
-	eachFrozen(t, func(t *testing.T, w *world) {
-		v := w.items()
+	eachFrozen(t, func(t *testing.T, e *env) {
+		v := e.items()
 		_, err := v.Set(t.Context(), "a", 10)
 		must(t, err)
 		for i := range 10 {
 			reserve(t, v, "a", fmt.Sprint("first", i), 1)
-			w.clock.Advance(time.Second)
+			e.Clock.Advance(time.Second)
 		}
-		w.clock.Advance(49 * time.Second)
+		e.Clock.Advance(49 * time.Second)
 		if short := refused(t, v, "a", 1); short.Available != 0 || short.Reserved != 10 || short.Next != time.Second {
 			t.Errorf("a second before the first runs out: %+v", short)
 		}
-		w.clock.Advance(time.Second)
+		e.Clock.Advance(time.Second)
 		reserve(t, v, "a", "second", 1)
 		refused(t, v, "a", 1)
-		w.clock.Advance(4 * time.Second)
+		e.Clock.Advance(4 * time.Second)
 		reserve(t, v, "a", "third", 4)
 		refused(t, v, "a", 1)
-		w.clock.Advance(3 * time.Second)
-		w.wants(t, "a", counts{10, 3, 7, 0})
+		e.Clock.Advance(3 * time.Second)
+		e.wants(t, "a", counts{10, 3, 7, 0})
 		_, err = v.Add(t.Context(), "a", -3)
 		must(t, err)
 		_, err = v.Add(t.Context(), "a", -1)
 		is(t, err, stock.ErrBelowZero)
-		w.clock.Advance(time.Second)
+		e.Clock.Advance(time.Second)
 		_, err = v.Set(t.Context(), "a", 6)
 		must(t, err)
-		w.wants(t, "a", counts{6, 0, 6, 0})
+		e.wants(t, "a", counts{6, 0, 6, 0})
 	})
 }
 
@@ -151,50 +151,50 @@ func TestExpiredUnitsComeBack(t *testing.T) {
 //
 // Promise: Expired units can be reserved again at once.
 func TestMoreExpiredThanABatch(t *testing.T) {
-	eachFrozen(t, func(t *testing.T, w *world) {
+	eachFrozen(t, func(t *testing.T, e *env) {
 		const many = 1200
-		v := w.items()
+		v := e.items()
 		fill := func(name string) {
 			t.Helper()
 			_, err := v.Set(t.Context(), name, many)
 			must(t, err)
-			keys, err := wire.KeysOf(w.client, name)
+			keys, err := wire.KeysOf(e.Client, name)
 			must(t, err)
 			var cmds []redoubt.Cmd
 			for i := range many {
 				cmds = append(cmds, wire.ReserveCmd(keys, fmt.Sprint(i), 1, time.Minute))
 			}
-			for _, r := range w.client.Pipeline(t.Context(), cmds) {
+			for _, r := range e.Client.Pipeline(t.Context(), cmds) {
 				if a, err := wire.ReadAttempt(r); err != nil || a.Status != wire.Reserved {
 					t.Fatal(a, err)
 				}
 			}
-			w.clock.Advance(time.Minute)
+			e.Clock.Advance(time.Minute)
 		}
 		fill("a")
 		reserve(t, v, "a", "all", many)
-		w.wants(t, "a", counts{many, 0, many, 0})
+		e.wants(t, "a", counts{many, 0, many, 0})
 		fill("b")
 		refused(t, v, "b", many+1)
-		w.wants(t, "b", counts{many, many, 0, 0})
+		e.wants(t, "b", counts{many, many, 0, 0})
 		fill("c")
-		w.wants(t, "c", counts{many, many, 0, 0})
+		e.wants(t, "c", counts{many, many, 0, 0})
 		fill("d")
 		_, err := v.Add(t.Context(), "d", -many)
 		must(t, err)
-		w.wants(t, "d", counts{})
+		e.wants(t, "d", counts{})
 
 		// One for one unit never needs a second call.
 		fill("e")
-		keys, err := wire.KeysOf(w.client, "e")
+		keys, err := wire.KeysOf(e.Client, "e")
 		must(t, err)
 		for _, n := range []int64{1, 512} {
-			a, err := wire.ReadAttempt(w.client.Do(t.Context(), wire.ReserveCmd(keys, fmt.Sprint("n", n), n, time.Minute)))
+			a, err := wire.ReadAttempt(e.Client.Do(t.Context(), wire.ReserveCmd(keys, fmt.Sprint("n", n), n, time.Minute)))
 			if err != nil || a.Status != wire.Reserved {
 				t.Errorf("%d: %+v, %v", n, a, err)
 			}
 		}
-		a, err := wire.ReadAttempt(w.client.Do(t.Context(), wire.ReserveCmd(keys, "n", 520, time.Minute)))
+		a, err := wire.ReadAttempt(e.Client.Do(t.Context(), wire.ReserveCmd(keys, "n", 520, time.Minute)))
 		if err != nil || a.Status != wire.Again {
 			t.Errorf("520 of %+v: want that it be repeated, %v", a, err)
 		}
@@ -205,41 +205,41 @@ func TestMoreExpiredThanABatch(t *testing.T) {
 //
 // Promise: The reservations of one TTL and of the last hour bound the stored data.
 func TestNothingPilesUp(t *testing.T) {
-	eachFrozen(t, func(t *testing.T, w *world) {
-		v := w.items()
+	eachFrozen(t, func(t *testing.T, e *env) {
+		v := e.items()
 		_, err := v.Set(t.Context(), "a", 1_000_000)
 		must(t, err)
-		card := func(part string) int64 { return w.rdb.ZCard(t.Context(), w.key("a", part)).Val() }
+		card := func(part string) int64 { return e.Redis.ZCard(t.Context(), e.Key("a", part)).Val() }
 		for i := range 300 {
 			reserve(t, v, "a", fmt.Sprint("abandoned", i), 1)
-			w.clock.Advance(5 * time.Second) // 12 in a minute
+			e.Clock.Advance(5 * time.Second) // 12 in a minute
 			if n := card("due"); n > 13 {
 				t.Fatalf("%d reservations after %d", n, i)
 			}
 		}
-		w.clock.Advance(stock.Remembered)
+		e.Clock.Advance(stock.Remembered)
 		for i := range 300 {
 			id := fmt.Sprint("sold", i)
 			reserve(t, v, "a", id, 1)
 			must(t, v.Commit(t.Context(), "a", id))
-			w.clock.Advance(stock.Remembered / 10)
+			e.Clock.Advance(stock.Remembered / 10)
 		}
 		if n := card("over"); n > 12 {
 			t.Errorf("%d ids are remembered, of 10 in the last hour", n)
 		}
 		is(t, v.Commit(t.Context(), "a", "sold291"), nil)
 		is(t, v.Commit(t.Context(), "a", "sold280"), stock.ErrNotFound)
-		w.wants(t, "a", counts{1_000_000, 1_000_000 - 300, 0, 300})
+		e.wants(t, "a", counts{1_000_000, 1_000_000 - 300, 0, 300})
 		_, err = v.Set(t.Context(), "b", 1)
 		must(t, err)
 		reserve(t, v, "b", "one", 1)
 		must(t, v.Commit(t.Context(), "b", "one"))
 		for _, name := range []string{"a", "b"} {
-			if ttl := w.rdb.PTTL(t.Context(), w.key(name, "over")).Val(); ttl <= stock.Remembered || ttl > stock.Remembered+time.Minute {
+			if ttl := e.Redis.PTTL(t.Context(), e.Key(name, "over")).Val(); ttl <= stock.Remembered || ttl > stock.Remembered+time.Minute {
 				t.Errorf("the ids of an item that nobody uses any more stay for %v", ttl)
 			}
 		}
-		hash := w.rdb.HLen(t.Context(), w.key("a", "stock")).Val()
+		hash := e.Redis.HLen(t.Context(), e.Key("a", "stock")).Val()
 		if hash != 5 || card("due") != 0 {
 			t.Errorf("%d fields and %d reservations are left", hash, card("due"))
 		}
@@ -247,8 +247,8 @@ func TestNothingPilesUp(t *testing.T) {
 }
 
 func TestSetAndAdd(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		v := w.items()
+	each(t, func(t *testing.T, e *env) {
+		v := e.items()
 		check := func(i stock.Info, err error, want counts, wantErr error) {
 			t.Helper()
 			if !errors.Is(err, wantErr) {
@@ -257,7 +257,7 @@ func TestSetAndAdd(t *testing.T) {
 			if got := (counts{i.Total, i.Available, i.Reserved, i.Sold}); got != want {
 				t.Errorf("%+v, want %+v", got, want)
 			}
-			w.audit(t, "a")
+			e.audit(t, "a")
 		}
 		i, err := v.Set(t.Context(), "a", 10)
 		check(i, err, counts{10, 10, 0, 0}, nil)
@@ -283,11 +283,11 @@ func TestSetAndAdd(t *testing.T) {
 		reserve(t, v, "b", "one", stock.MaxUnits-1)
 		must(t, v.Commit(t.Context(), "b", "one"))
 		reserve(t, v, "b", "two", 1)
-		w.wants(t, "b", counts{stock.MaxUnits, 0, 1, stock.MaxUnits - 1})
+		e.wants(t, "b", counts{stock.MaxUnits, 0, 1, stock.MaxUnits - 1})
 		if _, err := v.Add(t.Context(), "b", 1); err == nil {
 			t.Error("more than MaxUnits")
 		}
-		w.wants(t, "b", counts{stock.MaxUnits, 0, 1, stock.MaxUnits - 1})
+		e.wants(t, "b", counts{stock.MaxUnits, 0, 1, stock.MaxUnits - 1})
 	})
 }
 
@@ -296,14 +296,14 @@ func TestSetAndAdd(t *testing.T) {
 // Promise: Available, reserved and sold units together are always the total that was set and
 // added.
 func TestConcurrentBuyers(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	each(t, func(t *testing.T, e *env) {
 		const units, buyers, tries = 100, 8, 40
-		_, err := w.items().Set(t.Context(), "a", units)
+		_, err := e.items().Set(t.Context(), "a", units)
 		must(t, err)
 		var sold, dropped atomic.Int64
 		var wg sync.WaitGroup
 		for b := range buyers {
-			v := w.itemsOn(w.clientAt(w.Addr))
+			v := e.itemsOn(e.ClientAt(e.Addr))
 			wg.Go(func() {
 				for i := range tries {
 					n := int64(1 + (b+i)%3)
@@ -331,17 +331,17 @@ func TestConcurrentBuyers(t *testing.T) {
 		if sold.Load() < units-2 || dropped.Load() == 0 {
 			t.Errorf("%d of %d sold, %d cancelled", sold.Load(), units, dropped.Load())
 		}
-		w.wants(t, "a", counts{units, units - sold.Load(), 0, sold.Load()})
+		e.wants(t, "a", counts{units, units - sold.Load(), 0, sold.Load()})
 	})
 }
 
 func TestDo(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		v := w.items()
+	each(t, func(t *testing.T, e *env) {
+		v := e.items()
 		_, err := v.Set(t.Context(), "a", 3)
 		must(t, err)
 		short, err := v.Do(t.Context(), "a", 2, func(ctx context.Context) error {
-			w.wants(t, "a", counts{3, 1, 2, 0})
+			e.wants(t, "a", counts{3, 1, 2, 0})
 			if end, ok := ctx.Deadline(); !ok || time.Until(end) > time.Minute-time.Minute/100 {
 				t.Errorf("the deadline is in %v", time.Until(end))
 			}
@@ -350,7 +350,7 @@ func TestDo(t *testing.T) {
 		if short != nil || err != nil {
 			t.Errorf("%+v, %v", short, err)
 		}
-		w.wants(t, "a", counts{3, 1, 0, 2})
+		e.wants(t, "a", counts{3, 1, 0, 2})
 
 		short, err = v.Do(t.Context(), "a", 2, func(context.Context) error {
 			t.Error("it runs although there is too little")
@@ -365,26 +365,26 @@ func TestDo(t *testing.T) {
 		if !errors.Is(err, declined) || strings.Contains(err.Error(), "stock") {
 			t.Errorf("%v, want that of the function alone", err)
 		}
-		w.wants(t, "a", counts{3, 1, 0, 2})
+		e.wants(t, "a", counts{3, 1, 0, 2})
 
 		func() {
 			defer func() { _ = recover() }()
 			_, _ = v.Do(t.Context(), "a", 1, func(context.Context) error { panic("x") })
 		}()
-		w.wants(t, "a", counts{3, 1, 0, 2})
+		e.wants(t, "a", counts{3, 1, 0, 2})
 
 		// The caller is gone before the end: the units are committed all the same.
 		ctx, cancel := context.WithCancel(t.Context())
 		_, err = v.Do(ctx, "a", 1, func(context.Context) error { cancel(); return nil })
 		must(t, err)
-		w.wants(t, "a", counts{3, 0, 0, 3})
+		e.wants(t, "a", counts{3, 0, 0, 3})
 	})
 }
 
 // A function that takes too long is told so, and sells nothing.
 func TestDoRunsOutOfTime(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		v, err := stock.New(w.client, stock.Options{TTL: 30 * time.Millisecond})
+	each(t, func(t *testing.T, e *env) {
+		v, err := stock.New(e.Client, stock.Options{TTL: 30 * time.Millisecond})
 		must(t, err)
 		_, err = v.Set(t.Context(), "a", 1)
 		must(t, err)
@@ -398,14 +398,14 @@ func TestDoRunsOutOfTime(t *testing.T) {
 			return nil
 		})
 		is(t, err, stock.ErrExpired)
-		w.wants(t, "a", counts{1, 1, 0, 0})
+		e.wants(t, "a", counts{1, 1, 0, 0})
 	})
 }
 
 func TestBadInput(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	each(t, func(t *testing.T, e *env) {
 		for _, ttl := range []time.Duration{-1, 1, time.Millisecond - 1, stock.MaxTTL + 1} {
-			if _, err := stock.New(w.client, stock.Options{TTL: ttl}); err == nil {
+			if _, err := stock.New(e.Client, stock.Options{TTL: ttl}); err == nil {
 				t.Errorf("a TTL of %v", ttl)
 			}
 		}
@@ -413,7 +413,7 @@ func TestBadInput(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "client") || !strings.Contains(err.Error(), "ttl") {
 			t.Errorf("error %v, want both faults", err)
 		}
-		v := w.items()
+		v := e.items()
 		for _, r := range []stock.Request{{}, {N: -1}, {N: stock.MaxUnits + 1}, {N: 1, TTL: 1}, {N: 1, TTL: -1}, {N: 1, ID: strings.Repeat("x", 257)}} {
 			if _, _, err := v.ReserveRequest(t.Context(), "a", r); err == nil {
 				t.Errorf("%+v was accepted", r)
@@ -442,9 +442,9 @@ func TestBadInput(t *testing.T) {
 		for _, id := range []string{"total", "available", "sold"} {
 			reserve(t, v, "a", id, 1)
 		}
-		w.wants(t, "a", counts{3, 0, 3, 0})
+		e.wants(t, "a", counts{3, 0, 3, 0})
 
-		must(t, w.rdb.Set(t.Context(), w.key("b", "stock"), "x", 0).Err())
+		must(t, e.Redis.Set(t.Context(), e.Key("b", "stock"), "x", 0).Err())
 		if _, _, err := v.Reserve(t.Context(), "b", 1); err == nil || !strings.Contains(err.Error(), "WRONGTYPE") {
 			t.Errorf("a key of another type: %v", err)
 		}

@@ -7,70 +7,52 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"go.uber.org/goleak"
 
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/internal/test/await"
-	"github.com/redoubt-go/redoubt/internal/test/clienttest"
 	"github.com/redoubt-go/redoubt/internal/test/doors"
+	"github.com/redoubt-go/redoubt/internal/test/exampleserver"
 	"github.com/redoubt-go/redoubt/internal/test/expect"
-	"github.com/redoubt-go/redoubt/internal/test/frozenclock"
-	"github.com/redoubt-go/redoubt/internal/test/redistest"
+	"github.com/redoubt-go/redoubt/internal/test/faults"
+	"github.com/redoubt-go/redoubt/internal/test/testenv"
 	wire "github.com/redoubt-go/redoubt/internal/wire/stock"
 	"github.com/redoubt-go/redoubt/stock"
 )
 
-// world is one back end with a client on it.
-type world struct {
-	redistest.Backend
-	t      *testing.T
-	rdb    redis.UniversalClient // for looking at keys
-	client *redoubt.Client
-	clock  *frozenclock.Conn // nil when time runs
+func TestMain(m *testing.M) {
+	faults.Main()
+	faults.WorkIfHired(orders.work)
+	goleak.VerifyTestMain(doors.M{TestingM: exampleserver.M{M: m}})
 }
+
+var connect = exampleserver.Connect
+
+// env is one back end with a client on it.
+type env struct{ *testenv.Env }
 
 // each runs a test on every back end, on its own clock.
-func each(t *testing.T, run func(t *testing.T, w *world)) {
-	doors.EachInFull(t, func(t *testing.T, b redistest.Backend) { run(t, newWorld(t, b)) })
-}
-
-func newWorld(t *testing.T, b redistest.Backend) *world {
-	w := &world{Backend: b, t: t, rdb: clienttest.Dial(t, b.Addr)}
-	w.client = w.clientOn(clienttest.Wrap(t, w.rdb))
-	return w
+func each(t *testing.T, run func(t *testing.T, e *env)) {
+	testenv.EachInFull(t, func(t *testing.T, e *testenv.Env) { run(t, &env{e}) })
 }
 
 // eachFrozen runs a test on every back end, with a clock that the test sets.
-func eachFrozen(t *testing.T, run func(t *testing.T, w *world)) {
-	each(t, func(t *testing.T, w *world) {
-		w.clock = frozenclock.New(clienttest.Wrap(t, w.rdb), wire.Scripts(), nil)
-		w.client = w.clientOn(w.clock)
-		run(t, w)
+func eachFrozen(t *testing.T, run func(t *testing.T, e *env)) {
+	each(t, func(t *testing.T, e *env) {
+		e.Freeze(wire.Scripts(), nil)
+		run(t, e)
 	})
 }
 
-// clientAt returns a Client with connections of its own, like that of another
-// process.
-func (w *world) clientAt(addr string) *redoubt.Client {
-	w.t.Helper()
-	return w.clientOn(clienttest.Wrap(w.t, clienttest.Dial(w.t, addr)))
-}
-
-func (w *world) clientOn(conn redoubt.Conn) *redoubt.Client {
-	w.t.Helper()
-	return clienttest.New(w.t, conn, w.Prefix)
-}
-
 // items returns an Inventory whose reservations last a minute.
-func (w *world) items() *stock.Inventory { return w.itemsOn(w.client) }
+func (e *env) items() *stock.Inventory { return e.itemsOn(e.Client) }
 
-func (w *world) itemsOn(c *redoubt.Client) *stock.Inventory {
-	w.t.Helper()
+func (e *env) itemsOn(c *redoubt.Client) *stock.Inventory {
+	e.T.Helper()
 	v, err := stock.New(c, stock.Options{TTL: time.Minute})
-	must(w.t, err)
+	must(e.T, err)
 	return v
 }
-
-func (w *world) key(name, part string) string { return w.Prefix + ":{" + name + "}:" + part }
 
 var must, is, eventually = expect.Must, expect.Is, await.Soon
 
@@ -102,25 +84,25 @@ func refused(t testing.TB, v *stock.Inventory, name string, n int64) stock.Short
 type counts struct{ total, available, reserved, sold int64 }
 
 // wants checks what there is of an item, as Info says and as the keys say.
-func (w *world) wants(t testing.TB, name string, want counts) {
+func (e *env) wants(t testing.TB, name string, want counts) {
 	t.Helper()
-	i, err := w.items().Info(t.Context(), name)
+	i, err := e.items().Info(t.Context(), name)
 	must(t, err)
 	if got := (counts{i.Total, i.Available, i.Reserved, i.Sold}); got != want {
 		t.Errorf("%s: %+v, want %+v", name, got, want)
 	}
-	w.audit(t, name)
+	e.audit(t, name)
 }
 
 // audit counts what reservations hold, from the keys themselves: nothing is
 // lost, nothing is there twice, nothing is below zero.
-func (w *world) audit(t testing.TB, name string) {
+func (e *env) audit(t testing.TB, name string) {
 	t.Helper()
 	var all *redis.MapStringStringCmd
 	var queue *redis.ZSliceCmd
-	_, err := w.rdb.TxPipelined(t.Context(), func(tx redis.Pipeliner) error { // a late call may come between
-		all = tx.HGetAll(t.Context(), w.key(name, "stock"))
-		queue = tx.ZRangeWithScores(t.Context(), w.key(name, "due"), 0, -1)
+	_, err := e.Redis.TxPipelined(t.Context(), func(tx redis.Pipeliner) error { // a late call may come between
+		all = tx.HGetAll(t.Context(), e.Key(name, "stock"))
+		queue = tx.ZRangeWithScores(t.Context(), e.Key(name, "due"), 0, -1)
 		return nil
 	})
 	must(t, err)
