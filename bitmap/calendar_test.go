@@ -24,8 +24,8 @@ func day(text string) bitmap.Day {
 
 // Promise: a calendar answers as a set of days.
 func TestCalendarAgreesWithModel(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		cs := w.calendars(bitmap.CalendarOptions{})
+	each(t, func(t *testing.T, e *env) {
+		cs := e.calendars(bitmap.CalendarOptions{})
 		rng := rand.New(rand.NewPCG(1, 2))
 		model := map[bitmap.Day]bool{}
 		// The days begin around one day and go further out in both directions, so that the
@@ -63,8 +63,8 @@ func TestCalendarAgreesWithModel(t *testing.T) {
 		c, err := cs.Load(t.Context(), "u")
 		must(t, err)
 		agree(t, c, model, rng, 3)
-		if _, err := cs.Delete(t.Context(), "u"); err != nil || w.keys() != 0 {
-			t.Errorf("Delete: %v, and %d keys are left", err, w.keys())
+		if _, err := cs.Delete(t.Context(), "u"); err != nil || len(e.Keys()) != 0 {
+			t.Errorf("Delete: %v, and %d keys are left", err, len(e.Keys()))
 		}
 	})
 }
@@ -127,8 +127,8 @@ func agree(t *testing.T, c bitmap.Calendar, model map[bitmap.Day]bool, rng *rand
 }
 
 func TestCalendarMonth(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		cs := w.calendars(bitmap.CalendarOptions{})
+	each(t, func(t *testing.T, e *env) {
+		cs := e.calendars(bitmap.CalendarOptions{})
 		c, _, err := cs.Mark(t.Context(), "u", day("2024-01-31"), day("2024-02-01"), day("2024-02-28"), day("2024-02-29"), day("2024-03-01"))
 		must(t, err)
 		m := c.Month(2024, time.February)
@@ -160,10 +160,10 @@ func TestCalendarMonth(t *testing.T) {
 // Promise: the server's clock and the time zone decide what day it is, also where clocks are
 // turned.
 func TestMarkTodayByTheServersClock(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		clock := frozenclock.New(w.conn, wire.Scripts(), nil)
-		w.client = w.on(clock)
-		cs := w.calendars(bitmap.CalendarOptions{})
+	each(t, func(t *testing.T, e *env) {
+		clock := frozenclock.New(e.counter, wire.Scripts(), nil)
+		e.Client = e.ClientOn(clock)
+		cs := e.calendars(bitmap.CalendarOptions{})
 		for i, c := range []struct{ zone, at, want string }{
 			{"UTC", "2026-11-21T23:59:59Z", "2026-11-21"},
 			{"UTC", "2026-11-22T00:00:00Z", "2026-11-22"},
@@ -201,15 +201,15 @@ func TestMarkTodayByTheServersClock(t *testing.T) {
 
 // Promise: many calendars, bits or records are one round trip to each server.
 func TestCalendarRoundTrips(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		cs := w.calendars(bitmap.CalendarOptions{})
+	each(t, func(t *testing.T, e *env) {
+		cs := e.calendars(bitmap.CalendarOptions{})
 		var names []string
 		for i := range 50 {
 			names = append(names, fmt.Sprint("u", i))
 			_, _, err := cs.Mark(t.Context(), names[i], bitmap.Day(20000+i))
 			must(t, err)
 		}
-		if n := w.tripsOf(func() {
+		if n := e.tripsOf(func() {
 			all, err := cs.LoadMany(t.Context(), append(names, "nobody"))
 			must(t, err)
 			for i, c := range all[:50] {
@@ -223,10 +223,10 @@ func TestCalendarRoundTrips(t *testing.T) {
 		}); n != 1 {
 			t.Errorf("LoadMany took %d round trips", n)
 		}
-		if n := w.tripsOf(func() { _, _, _ = cs.Mark(t.Context(), "u1", 1, 2, 3) }); n != 1 {
+		if n := e.tripsOf(func() { _, _, _ = cs.Mark(t.Context(), "u1", 1, 2, 3) }); n != 1 {
 			t.Errorf("Mark took %d round trips", n)
 		}
-		if n := w.tripsOf(func() { _, _ = cs.MarkToday(t.Context(), "u1") }); n != 1 {
+		if n := e.tripsOf(func() { _, _ = cs.MarkToday(t.Context(), "u1") }); n != 1 {
 			t.Errorf("MarkToday took %d round trips", n)
 		}
 		found := 0
@@ -244,40 +244,40 @@ func TestCalendarRoundTrips(t *testing.T) {
 
 // A year takes 46 bytes, whichever day was marked first.
 func TestCalendarSize(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		cs := w.calendars(bitmap.CalendarOptions{})
+	each(t, func(t *testing.T, e *env) {
+		cs := e.calendars(bitmap.CalendarOptions{})
 		for _, d := range []string{"2026-12-31", "2026-01-01", "2026-06-15"} {
 			_, _, err := cs.Mark(t.Context(), "u", day(d))
 			must(t, err)
 		}
-		if n := w.rdb.StrLen(t.Context(), w.key("u", "calendar")).Val(); n > 4+47 {
+		if n := e.Redis.StrLen(t.Context(), e.Key("u", "calendar")).Val(); n > 4+47 {
 			t.Errorf("a year takes %d bytes", n)
 		}
 		// Unmark makes no calendar and makes none longer.
-		before := w.rdb.Get(t.Context(), w.key("u", "calendar")).Val()
+		before := e.Redis.Get(t.Context(), e.Key("u", "calendar")).Val()
 		_, changed, err := cs.Unmark(t.Context(), "u", day("1950-01-01"), day("2100-01-01"))
 		must(t, err)
-		if changed != 0 || w.rdb.Get(t.Context(), w.key("u", "calendar")).Val() != before {
+		if changed != 0 || e.Redis.Get(t.Context(), e.Key("u", "calendar")).Val() != before {
 			t.Errorf("%d changed, and the key", changed)
 		}
 		_, _, err = cs.Unmark(t.Context(), "none", day("2100-01-01"))
 		must(t, err)
-		if w.keys() != 1 {
-			t.Errorf("there are %d keys, want 1", w.keys())
+		if len(e.Keys()) != 1 {
+			t.Errorf("there are %d keys, want 1", len(e.Keys()))
 		}
 	})
 }
 
 func TestCalendarTTL(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		cs := w.calendars(bitmap.CalendarOptions{TTL: time.Hour})
+	each(t, func(t *testing.T, e *env) {
+		cs := e.calendars(bitmap.CalendarOptions{TTL: time.Hour})
 		for range 2 {
 			_, _, err := cs.Mark(t.Context(), "u", 20000, -20000)
 			must(t, err)
-			if d := w.rdb.PTTL(t.Context(), w.key("u", "calendar")).Val(); d < 50*time.Minute || d > time.Hour {
+			if d := e.Redis.PTTL(t.Context(), e.Key("u", "calendar")).Val(); d < 50*time.Minute || d > time.Hour {
 				t.Errorf("it is kept for %v", d)
 			}
-			must(t, w.rdb.PExpire(t.Context(), w.key("u", "calendar"), time.Minute).Err())
+			must(t, e.Redis.PExpire(t.Context(), e.Key("u", "calendar"), time.Minute).Err())
 		}
 	})
 }
@@ -286,10 +286,10 @@ func TestCalendarTTL(t *testing.T) {
 //
 // Promise: bad input is refused, and nothing is written.
 func TestCalendarBadInput(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	each(t, func(t *testing.T, e *env) {
 		_, err := bitmap.NewCalendars(nil, bitmap.CalendarOptions{TTL: -1})
 		says(t, err, "client is nil", "TTL is -1ns; want 0")
-		cs := w.calendars(bitmap.CalendarOptions{})
+		cs := e.calendars(bitmap.CalendarOptions{})
 		_, _, err = cs.Mark(t.Context(), "u", bitmap.MinDay-1, 20000, bitmap.MaxDay+1)
 		says(t, err, "day 1899-12-31 is out of range; want 1900-01-01 to 2199-12-31", "day 2200-01-01")
 		_, _, err = cs.Mark(t.Context(), "u", bitmap.Date(1<<40, time.May, 1))
@@ -302,13 +302,13 @@ func TestCalendarBadInput(t *testing.T) {
 		is(t, err, redoubt.ErrInvalidName)
 		_, err = cs.LoadMany(t.Context(), []string{"a", "}"})
 		is(t, err, redoubt.ErrInvalidName)
-		if w.keys() != 0 {
-			t.Errorf("there are %d keys", w.keys())
+		if len(e.Keys()) != 0 {
+			t.Errorf("there are %d keys", len(e.Keys()))
 		}
 
-		must(t, w.rdb.LPush(t.Context(), w.key("list", "calendar"), "x").Err())
-		must(t, w.rdb.Set(t.Context(), w.key("short", "calendar"), "abc", 0).Err())
-		must(t, w.rdb.Set(t.Context(), w.key("text", "calendar"), "some text", 0).Err())
+		must(t, e.Redis.LPush(t.Context(), e.Key("list", "calendar"), "x").Err())
+		must(t, e.Redis.Set(t.Context(), e.Key("short", "calendar"), "abc", 0).Err())
+		must(t, e.Redis.Set(t.Context(), e.Key("text", "calendar"), "some text", 0).Err())
 		_, err = cs.Load(t.Context(), "list")
 		says(t, err, "WRONGTYPE")
 		_, _, err = cs.Mark(t.Context(), "list", 1)
@@ -319,7 +319,7 @@ func TestCalendarBadInput(t *testing.T) {
 		says(t, err, `holds no calendar`)
 		_, _, err = cs.Mark(t.Context(), "short", 1)
 		says(t, err, `holds no calendar`)
-		if got := w.rdb.Get(t.Context(), w.key("text", "calendar")).Val(); got != "some text" {
+		if got := e.Redis.Get(t.Context(), e.Key("text", "calendar")).Val(); got != "some text" {
 			t.Errorf("the text is now %q", got)
 		}
 	})

@@ -21,13 +21,13 @@ import (
 //
 // Promise: a combination of maps answers as a combination of sets, on a cluster too.
 func TestCombineAgreesWithModel(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		combineAgrees(t, w.maps(), w.keys)
+	each(t, func(t *testing.T, e *env) {
+		combineAgrees(t, e.maps(), e.Keys)
 		// The same as on a cluster.
-		client := w.on(elsewhere{w.conn})
+		client := e.ClientOn(elsewhere{e.counter})
 		ms, err := bitmap.New(client, bitmap.Options{})
 		must(t, err)
-		combineAgrees(t, ms, w.keys)
+		combineAgrees(t, ms, e.Keys)
 	})
 }
 
@@ -40,7 +40,7 @@ func (e elsewhere) Primaries(context.Context) ([]redoubt.Conn, error) {
 	return []redoubt.Conn{e.Conn}, nil
 }
 
-func combineAgrees(t *testing.T, ms *bitmap.Maps, keys func() int) {
+func combineAgrees(t *testing.T, ms *bitmap.Maps, keys func() []string) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(5, 6))
 	names := []string{"a", "b", "c"}
@@ -95,7 +95,7 @@ func combineAgrees(t *testing.T, ms *bitmap.Maps, keys func() int) {
 			_, err := ms.Delete(t.Context(), name)
 			must(t, err)
 		}
-		if n := keys(); n != 0 {
+		if n := len(keys()); n != 0 {
 			t.Fatalf("step %d: %d keys are left", step, n)
 		}
 	}

@@ -17,10 +17,10 @@ import (
 
 const shard = 1 << 18
 
-func (w *world) maps() *bitmap.Maps {
-	w.t.Helper()
-	ms, err := bitmap.New(w.client, bitmap.Options{})
-	must(w.t, err)
+func (e *env) maps() *bitmap.Maps {
+	e.T.Helper()
+	ms, err := bitmap.New(e.Client, bitmap.Options{})
+	must(e.T, err)
 	return ms
 }
 
@@ -37,8 +37,8 @@ func near(rng *rand.Rand) uint64 {
 
 // Promise: a map answers as a set of numbers.
 func TestMapAgreesWithModel(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		ms, rng, model := w.maps(), rand.New(rand.NewPCG(3, 4)), set{}
+	each(t, func(t *testing.T, e *env) {
+		ms, rng, model := e.maps(), rand.New(rand.NewPCG(3, 4)), set{}
 		for step := range 150 {
 			var offsets []uint64
 			want := int64(0)
@@ -67,8 +67,8 @@ func TestMapAgreesWithModel(t *testing.T) {
 		}
 		deleted, err := ms.Delete(t.Context(), "m")
 		must(t, err)
-		if !deleted || w.keys() != 0 {
-			t.Errorf("deleted: %v, and %d keys are left", deleted, w.keys())
+		if !deleted || len(e.Keys()) != 0 {
+			t.Errorf("deleted: %v, and %d keys are left", deleted, len(e.Keys()))
 		}
 		agrees(t, ms, "m", set{}, rng)
 	})
@@ -133,8 +133,8 @@ func agrees(t *testing.T, ms *bitmap.Maps, name string, model set, rng *rand.Ran
 //
 // Promise: many calendars, bits or records are one round trip to each server.
 func TestMapRoundTrips(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		ms := w.maps()
+	each(t, func(t *testing.T, e *env) {
+		ms := e.maps()
 		var offsets []uint64
 		for i := range uint64(5000) {
 			offsets = append(offsets, i*100)
@@ -144,30 +144,30 @@ func TestMapRoundTrips(t *testing.T) {
 			must(t, err)
 			return n
 		}
-		if n := w.tripsOf(func() {
+		if n := e.tripsOf(func() {
 			if changed := set(); changed != 5000 {
 				t.Errorf("%d changed", changed)
 			}
 		}); n != 4 {
 			t.Errorf("a Set that makes shards took %d round trips, want 4", n)
 		}
-		if n := w.tripsOf(func() {
+		if n := e.tripsOf(func() {
 			if changed := set(); changed != 0 {
 				t.Errorf("%d changed again", changed)
 			}
 		}); n != 1 {
 			t.Errorf("a Set took %d round trips, want 1", n)
 		}
-		if n := w.tripsOf(func() { _, _ = ms.GetMany(t.Context(), "m", offsets) }); n != 1 {
+		if n := e.tripsOf(func() { _, _ = ms.GetMany(t.Context(), "m", offsets) }); n != 1 {
 			t.Errorf("GetMany took %d round trips, want 1", n)
 		}
-		if n := w.tripsOf(func() { _, _ = ms.CountRange(t.Context(), "m", 3, 490_001) }); n != 2 {
+		if n := e.tripsOf(func() { _, _ = ms.CountRange(t.Context(), "m", 3, 490_001) }); n != 2 {
 			t.Errorf("CountRange took %d round trips, want 2", n)
 		}
-		if n := w.tripsOf(func() { _, _, _ = ms.First(t.Context(), "m", 77) }); n != 2 {
+		if n := e.tripsOf(func() { _, _, _ = ms.First(t.Context(), "m", 77) }); n != 2 {
 			t.Errorf("First took %d round trips, want 2", n)
 		}
-		if n := w.tripsOf(func() { _, _ = ms.CountOf(t.Context(), bitmap.And, "m", "m") }); n != 2 {
+		if n := e.tripsOf(func() { _, _ = ms.CountOf(t.Context(), bitmap.And, "m", "m") }); n != 2 {
 			t.Errorf("CountOf took %d round trips, want 2", n)
 		}
 	})
@@ -175,22 +175,22 @@ func TestMapRoundTrips(t *testing.T) {
 
 // A map takes the memory of its shards, 32 KiB each, wherever its bits are.
 func TestMapIsSparse(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		ms := w.maps()
+	each(t, func(t *testing.T, e *env) {
+		ms := e.maps()
 		_, err := ms.Set(t.Context(), "m", 1<<40, 1<<50, bitmap.MaxOffset)
 		must(t, err)
 		total := int64(0)
 		for _, n := range []uint64{1 << 40 / shard, 1 << 50 / shard, bitmap.MaxOffset / shard} {
-			total += w.rdb.StrLen(t.Context(), w.key(fmt.Sprint("m:", n), "bits")).Val()
+			total += e.Redis.StrLen(t.Context(), e.Key(fmt.Sprint("m:", n), "bits")).Val()
 		}
-		if total == 0 || total > 3*32<<10 || w.keys() != 4 {
-			t.Errorf("three bits take %d bytes in %d keys", total, w.keys())
+		if total == 0 || total > 3*32<<10 || len(e.Keys()) != 4 {
+			t.Errorf("three bits take %d bytes in %d keys", total, len(e.Keys()))
 		}
 		// Clearing an unset bit makes no shard.
 		_, err = ms.Remove(t.Context(), "m", 1<<30)
 		must(t, err)
-		if w.keys() != 4 {
-			t.Errorf("there are %d keys", w.keys())
+		if len(e.Keys()) != 4 {
+			t.Errorf("there are %d keys", len(e.Keys()))
 		}
 	})
 }
@@ -199,8 +199,8 @@ func TestMapIsSparse(t *testing.T) {
 //
 // Promise: a map expires as a whole.
 func TestMapExpires(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		ms := w.maps()
+	each(t, func(t *testing.T, e *env) {
+		ms := e.maps()
 		at := time.Now().Add(time.Hour).Truncate(time.Millisecond)
 		if ok, err := ms.ExpireAt(t.Context(), "m", at); ok || err != nil {
 			t.Errorf("there is no map: %v, %v", ok, err)
@@ -212,9 +212,9 @@ func TestMapExpires(t *testing.T) {
 		_, err = ms.Set(t.Context(), "m", 2, shard, 5*shard)
 		must(t, err)
 		expiries := func() (expires int) {
-			keys := []string{w.key("m", "map"), w.key("m:0", "bits"), w.key("m:1", "bits"), w.key("m:5", "bits")}
+			keys := []string{e.Key("m", "map"), e.Key("m:0", "bits"), e.Key("m:1", "bits"), e.Key("m:5", "bits")}
 			for _, k := range keys {
-				if left := w.rdb.PTTL(t.Context(), k).Val(); left > 0 && left <= time.Until(at)+time.Second {
+				if left := e.Redis.PTTL(t.Context(), k).Val(); left > 0 && left <= time.Until(at)+time.Second {
 					expires++
 				}
 			}
@@ -251,8 +251,8 @@ func TestMapExpires(t *testing.T) {
 // Promise: every bit that is set is counted, even if the map is deleted meanwhile or the process
 // that makes its shard dies.
 func TestMapDeletedInUse(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		ms := w.maps()
+	each(t, func(t *testing.T, e *env) {
+		ms := e.maps()
 		var done atomic.Bool
 		var wg sync.WaitGroup
 		for g := range 4 {
@@ -274,7 +274,7 @@ func TestMapDeletedInUse(t *testing.T) {
 		wg.Wait()
 		want := int64(0)
 		for n := range 8 {
-			want += w.rdb.BitCount(t.Context(), w.key(fmt.Sprint("m:", n), "bits"), nil).Val()
+			want += e.Redis.BitCount(t.Context(), e.Key(fmt.Sprint("m:", n), "bits"), nil).Val()
 		}
 		n, err := ms.Count(t.Context(), "m")
 		must(t, err)
@@ -289,8 +289,8 @@ func TestMapDeletedInUse(t *testing.T) {
 // Promise: every bit that is set is counted, even if the map is deleted meanwhile or the process
 // that makes its shard dies.
 func TestMapDeletedBetween(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		others := w.maps()
+	each(t, func(t *testing.T, e *env) {
+		others := e.maps()
 		for step := range 5 {
 			for what, run := range map[string]func(slow *bitmap.Maps, name string, other func(func())){
 				"set between": func(slow *bitmap.Maps, name string, other func(func())) {
@@ -305,11 +305,11 @@ func TestMapDeletedBetween(t *testing.T) {
 			} {
 				name := fmt.Sprint(what, step)
 				must(t, second(others.Set(t.Context(), name, 1)))
-				conn := &between{Conn: w.conn, step: step}
-				slow, err := bitmap.New(w.on(conn), bitmap.Options{})
+				conn := &between{Conn: e.counter, step: step}
+				slow, err := bitmap.New(e.ClientOn(conn), bitmap.Options{})
 				must(t, err)
 				run(slow, name, func(f func()) { conn.f = f })
-				want := w.rdb.BitCount(t.Context(), w.key(name+":0", "bits"), nil).Val()
+				want := e.Redis.BitCount(t.Context(), e.Key(name+":0", "bits"), nil).Val()
 				n, err := others.Count(t.Context(), name)
 				must(t, err)
 				if n != want {
@@ -345,15 +345,15 @@ func (b *between) Pipeline(ctx context.Context, cmds []redoubt.Cmd) []redoubt.Re
 // Promise: every bit that is set is counted, even if the map is deleted meanwhile or the process
 // that makes its shard dies.
 func TestMapMakerDies(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	each(t, func(t *testing.T, e *env) {
 		for calls := range 4 {
 			name := fmt.Sprint("m", calls)
-			dies := &dying{Conn: w.conn, left: int64(calls)}
-			ms, err := bitmap.New(w.on(dies), bitmap.Options{})
+			dies := &dying{Conn: e.counter, left: int64(calls)}
+			ms, err := bitmap.New(e.ClientOn(dies), bitmap.Options{})
 			must(t, err)
 			_, err = ms.Set(t.Context(), name, 3, shard)
 			is(t, err, redoubt.ErrUnknownOutcome)
-			ms = w.maps()
+			ms = e.maps()
 			set, err := ms.GetMany(t.Context(), name, []uint64{3, shard})
 			must(t, err)
 			n, err := ms.Count(t.Context(), name)
@@ -395,10 +395,10 @@ func (d *dying) Pipeline(ctx context.Context, cmds []redoubt.Cmd) []redoubt.Repl
 
 // Promise: bad input is refused, and nothing is written.
 func TestMapBadInput(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	each(t, func(t *testing.T, e *env) {
 		_, err := bitmap.New(nil, bitmap.Options{})
 		says(t, err, "client is nil")
-		ms := w.maps()
+		ms := e.maps()
 		_, err = ms.Set(t.Context(), "m", 1, bitmap.MaxOffset+1)
 		says(t, err, "offset 9223372036854775808 is out of range; want 0 to 9223372036854775807")
 		_, err = ms.GetMany(t.Context(), "m", []uint64{1 << 63})
@@ -418,19 +418,19 @@ func TestMapBadInput(t *testing.T) {
 		says(t, err, `"x" is both the result and a source of an Xor`)
 		_, err = ms.ExpireAt(t.Context(), "m", time.Unix(-1, 0))
 		says(t, err, "the time to expire is")
-		if w.keys() != 0 {
-			t.Errorf("there are %d keys", w.keys())
+		if len(e.Keys()) != 0 {
+			t.Errorf("there are %d keys", len(e.Keys()))
 		}
-		must(t, w.rdb.LPush(t.Context(), w.key("l:0", "bits"), "x").Err())
+		must(t, e.Redis.LPush(t.Context(), e.Key("l:0", "bits"), "x").Err())
 		_, err = ms.Get(t.Context(), "l", 1)
 		says(t, err, "WRONGTYPE")
 		_, err = ms.Set(t.Context(), "l", 1)
 		says(t, err, "WRONGTYPE")
-		must(t, w.rdb.Set(t.Context(), w.key("s", "map"), "x", 0).Err())
+		must(t, e.Redis.Set(t.Context(), e.Key("s", "map"), "x", 0).Err())
 		_, err = ms.Set(t.Context(), "s", 1)
 		says(t, err, "WRONGTYPE")
-		if w.keys() != 2 {
-			t.Errorf("there are %d keys", w.keys())
+		if len(e.Keys()) != 2 {
+			t.Errorf("there are %d keys", len(e.Keys()))
 		}
 	})
 }
