@@ -135,17 +135,17 @@ func (o *oracle) dump() (parts []string) {
 }
 
 // dump reads a dump from a server, with the iterator of each part.
-func (w *world) dump(key string) (parts []string, iters []int64) {
-	w.t.Helper()
-	status, info, err := wire.ReadHeader(w.client.Do(w.t.Context(), wire.ChainHeaderCmd(key)))
-	must(w.t, err)
+func (e *env) dump(key string) (parts []string, iters []int64) {
+	e.T.Helper()
+	status, info, err := wire.ReadHeader(e.Client.Do(e.T.Context(), wire.ChainHeaderCmd(key)))
+	must(e.T, err)
 	if status != wire.ChainDone {
-		w.t.Fatalf("%s: status %d", key, status)
+		e.T.Fatalf("%s: status %d", key, status)
 	}
 	parts, iters = append(parts, info.Header), append(iters, 1)
 	for iter := int64(1); ; {
-		status, data, err := wire.ReadPart(w.client.Do(w.t.Context(), wire.ChainReadCmd(key, iter)))
-		must(w.t, err)
+		status, data, err := wire.ReadPart(e.Client.Do(e.T.Context(), wire.ChainReadCmd(key, iter)))
+		must(e.T, err)
 		if status == wire.ChainNowhere {
 			return parts, iters
 		}
@@ -155,9 +155,9 @@ func (w *world) dump(key string) (parts []string, iters []int64) {
 }
 
 // cLog is the C library's log, by way of redis-server's Lua.
-func cLog(t *testing.T, w *world) func(float64) float64 {
+func cLog(t *testing.T, e *env) func(float64) float64 {
 	return func(x float64) float64 {
-		text, err := w.rdb.Eval(t.Context(), "return string.format('%.17g', math.log(tonumber(ARGV[1])))", nil, strconv.FormatFloat(x, 'g', -1, 64)).Text()
+		text, err := e.Redis.Eval(t.Context(), "return string.format('%.17g', math.log(tonumber(ARGV[1])))", nil, strconv.FormatFloat(x, 'g', -1, 64)).Text()
 		must(t, err)
 		f, err := strconv.ParseFloat(text, 64)
 		must(t, err)
@@ -169,9 +169,9 @@ func cLog(t *testing.T, w *world) func(float64) float64 {
 // gives, and the dump loads.
 func TestChainIsRedisBlooms(t *testing.T) {
 	var log func(float64) float64
-	each(t, func(t *testing.T, w *world) {
-		if w.Name == "redis" {
-			c, known := cLog(t, w), map[float64]float64{}
+	each(t, func(t *testing.T, e *env) {
+		if e.Name == "redis" {
+			c, known := cLog(t, e), map[float64]float64{}
 			log = func(x float64) float64 {
 				if _, ok := known[x]; !ok {
 					known[x] = c(x)
@@ -182,7 +182,7 @@ func TestChainIsRedisBlooms(t *testing.T) {
 		ctx, rnd := t.Context(), rand.New(rand.NewPCG(5, 6))
 		inserts := 0
 		// Some items by one script, which refuses too many, and some by rounds.
-		byScript, byRounds := wire.NewChains(w.client), wire.NewChains(w.client)
+		byScript, byRounds := wire.NewChains(e.Client), wire.NewChains(e.Client)
 		byRounds.InRounds()
 		for n := range 25 {
 			s := wire.ChainSpec{
@@ -190,12 +190,12 @@ func TestChainIsRedisBlooms(t *testing.T) {
 				Capacity:  1 + rnd.Int64N(40), Expansion: rnd.Int64N(5),
 			}
 			s.Fixed = s.Expansion == 0 || rnd.IntN(6) == 0
-			key, o := fmt.Sprint(w.Prefix, n), newOracle(s, log)
+			key, o := fmt.Sprint(e.Prefix, n), newOracle(s, log)
 			if n%2 == 0 {
 				cmd, err := wire.ChainReserveCmd(key, s)
 				must(t, err)
 				for _, want := range []wire.ChainStatus{wire.ChainDone, wire.ChainMissing} {
-					status, err := wire.ReadStatus(w.client.Do(ctx, cmd))
+					status, err := wire.ReadStatus(e.Client.Do(ctx, cmd))
 					must(t, err)
 					if status != want {
 						t.Fatalf("%+v: status %d, want %d", s, status, want)
@@ -234,10 +234,10 @@ func TestChainIsRedisBlooms(t *testing.T) {
 					t.Fatalf("%+v: %q gave %d %v, want %v", s, items, status, got, want)
 				}
 			}
-			if w.rdb.Exists(ctx, key).Val() == 0 {
+			if e.Redis.Exists(ctx, key).Val() == 0 {
 				continue // it was only asked
 			}
-			parts, iters := w.dump(key)
+			parts, iters := e.dump(key)
 			want := o.dump()
 			for i := range want {
 				if len(parts) != len(want) || parts[i] != want[i] {
@@ -247,13 +247,13 @@ func TestChainIsRedisBlooms(t *testing.T) {
 			for i, part := range parts {
 				cmd, err := wire.ChainLoadCmd(key+"copy", iters[i], part)
 				must(t, err)
-				status, _, err := wire.ReadPart(w.client.Do(ctx, cmd))
+				status, _, err := wire.ReadPart(e.Client.Do(ctx, cmd))
 				must(t, err)
 				if status != wire.ChainDone && (i > 0 || status != wire.ChainMade) {
 					t.Fatalf("loading part %d: %d", i, status)
 				}
 			}
-			if a, b := w.rdb.Get(ctx, key).Val(), w.rdb.Get(ctx, key+"copy").Val(); a[:len(a)-32] != b[:len(b)-32] {
+			if a, b := e.Redis.Get(ctx, key).Val(), e.Redis.Get(ctx, key+"copy").Val(); a[:len(a)-32] != b[:len(b)-32] {
 				t.Fatalf("%+v: the loaded filter is another", s)
 			}
 		}
@@ -266,8 +266,8 @@ func TestChainIsRedisBlooms(t *testing.T) {
 // The size of a link depends on the last bit of a logarithm. Ours equals the C library's, for the
 // error rate of a filter and for the rates of the links that follow.
 func TestLogarithm(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		if w.Name != "redis" {
+	each(t, func(t *testing.T, e *env) {
+		if e.Name != "redis" {
 			return // it has no C library
 		}
 		var args []any
@@ -289,7 +289,7 @@ func TestLogarithm(t *testing.T) {
 				}
 			}
 		}
-		got, err := w.rdb.Eval(t.Context(), "local r = {} for i, x in ipairs(ARGV) do r[i] = string.format('%.17g', math.log(tonumber(x))) end return r", nil, args...).StringSlice()
+		got, err := e.Redis.Eval(t.Context(), "local r = {} for i, x in ipairs(ARGV) do r[i] = string.format('%.17g', math.log(tonumber(x))) end return r", nil, args...).StringSlice()
 		must(t, err)
 		differ := 0
 		for i := range got {
@@ -308,25 +308,25 @@ func TestLogarithm(t *testing.T) {
 
 // A chain has so many links that one read from the end does not bring all their descriptions.
 func TestChainOfManyLinks(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	each(t, func(t *testing.T, e *env) {
 		for _, c := range []struct{ expansion, links int64 }{{1, 23}, {2, 5}, {4, 4}} {
-			key := fmt.Sprint(w.Prefix, c.expansion)
+			key := fmt.Sprint(e.Prefix, c.expansion)
 			s := wire.ChainSpec{ErrorRate: 0.01, Capacity: 4, Expansion: c.expansion}
 			items := numbered("", 100)
 			for i := range items {
 				cmd, err := wire.ChainInsertCmd(key, &s, wire.HashItems(items[i:i+1]))
 				must(t, err)
-				_, _, err = wire.ReadInserted(w.client.Do(t.Context(), cmd))
+				_, _, err = wire.ReadInserted(e.Client.Do(t.Context(), cmd))
 				must(t, err)
 			}
-			got, err := wire.NewChains(w.client).Exists(t.Context(), key, wire.HashItems(items))
+			got, err := wire.NewChains(e.Client).Exists(t.Context(), key, wire.HashItems(items))
 			must(t, err)
 			for i, in := range got {
 				if in != 1 {
 					t.Errorf("expansion %d: %s is denied", c.expansion, items[i])
 				}
 			}
-			_, info, err := wire.ReadHeader(w.client.Do(t.Context(), wire.ChainHeaderCmd(key)))
+			_, info, err := wire.ReadHeader(e.Client.Do(t.Context(), wire.ChainHeaderCmd(key)))
 			must(t, err)
 			if int64(info.Links) < c.links-1 || int64(info.Links) > c.links+1 || info.Items < 90 {
 				t.Errorf("expansion %d: %+v", c.expansion, info)
@@ -342,13 +342,13 @@ func TestChainTooLarge(t *testing.T) {
 	_, err = wire.ChainInsertCmd("k", &s, wire.HashItems([]string{"x"}))
 	is(t, err, wire.ErrTooLarge)
 	// The second link would be.
-	each(t, func(t *testing.T, w *world) {
-		key := w.Prefix + "k"
+	each(t, func(t *testing.T, e *env) {
+		key := e.Prefix + "k"
 		s := wire.ChainSpec{ErrorRate: 0.01, Capacity: 1000, Expansion: 1 << 20}
 		for from := 0; from < 1500; from += 100 {
 			cmd, err := wire.ChainInsertCmd(key, &s, wire.HashItems(numbered(fmt.Sprint(from, ":"), 100)))
 			must(t, err)
-			_, became, err := wire.ReadInserted(w.client.Do(t.Context(), cmd))
+			_, became, err := wire.ReadInserted(e.Client.Do(t.Context(), cmd))
 			must(t, err)
 			last := became[len(became)-1]
 			if want := map[bool]int64{false: wire.ItemNew, true: wire.ItemTooLong}[from >= 1000]; last != want && last != wire.ItemOld {

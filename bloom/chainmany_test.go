@@ -13,23 +13,23 @@ import (
 )
 
 // insert adds items in one call.
-func (w *world) insert(c *wire.Chains, key string, s wire.ChainSpec, items []string) []int64 {
-	w.t.Helper()
-	status, became, err := c.Insert(w.t.Context(), key, &s, wire.HashItems(items))
-	must(w.t, err)
+func (e *env) insert(c *wire.Chains, key string, s wire.ChainSpec, items []string) []int64 {
+	e.T.Helper()
+	status, became, err := c.Insert(e.T.Context(), key, &s, wire.HashItems(items))
+	must(e.T, err)
 	if status != wire.ChainDone {
-		w.t.Fatalf("status %d", status)
+		e.T.Fatalf("status %d", status)
 	}
 	return became
 }
 
 // missed counts the items that a chain denies.
-func (w *world) missed(c *wire.Chains, key string, items []string) (n int) {
-	w.t.Helper()
-	in, err := c.Exists(w.t.Context(), key, wire.HashItems(items))
-	must(w.t, err)
+func (e *env) missed(c *wire.Chains, key string, items []string) (n int) {
+	e.T.Helper()
+	in, err := c.Exists(e.T.Context(), key, wire.HashItems(items))
+	must(e.T, err)
 	if len(in) != len(items) {
-		w.t.Fatalf("%d answers for %d items", len(in), len(items))
+		e.T.Fatalf("%d answers for %d items", len(in), len(items))
 	}
 	for _, i := range in {
 		n += 1 - int(i)
@@ -50,9 +50,9 @@ func fresh(became []int64) (n int) {
 // With any number of items and links, a call is a few commands, and no command looks at the bits of
 // each item one by one.
 func TestChainOfManyItems(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		counter := &clienttest.Counter{Conn: w.conn}
-		client, _ := w.on(counter)
+	each(t, func(t *testing.T, e *env) {
+		counter := &clienttest.Counter{Conn: e.Conn}
+		client, _ := e.on(counter)
 		chains := wire.NewChains(client)
 		items := numbered("", 10_000)
 		for _, c := range []struct {
@@ -68,20 +68,20 @@ func TestChainOfManyItems(t *testing.T) {
 			{"one", wire.ChainSpec{ErrorRate: 0.01, Capacity: 100_000, Fixed: true}, 9990, 10_000, 6, 1},
 		} {
 			counter.Trips.Store(0)
-			became := w.insert(chains, w.Prefix+c.name, c.s, items)
+			became := e.insert(chains, e.Prefix+c.name, c.s, items)
 			if n := fresh(became); len(became) != len(items) || n < c.low || n > c.high {
 				t.Errorf("%s: %d answers, %d are new, want %d to %d", c.name, len(became), n, c.low, c.high)
 			}
 			if n := counter.Trips.Swap(0); n > c.trips {
 				t.Errorf("%s: %d round trips, want at most %d", c.name, n, c.trips)
 			}
-			if n := w.missed(chains, w.Prefix+c.name, items); c.name != "ones" && n > 0 {
+			if n := e.missed(chains, e.Prefix+c.name, items); c.name != "ones" && n > 0 {
 				t.Errorf("%s: %d items are denied", c.name, n)
 			}
 			if n := counter.Trips.Load(); n > c.trips {
 				t.Errorf("%s: %d round trips to look, want at most %d", c.name, n, c.trips)
 			}
-			_, info, err := wire.ReadHeader(w.client.Do(t.Context(), wire.ChainHeaderCmd(w.Prefix+c.name)))
+			_, info, err := wire.ReadHeader(e.Client.Do(t.Context(), wire.ChainHeaderCmd(e.Prefix+c.name)))
 			must(t, err)
 			if info.Links != c.exactLinks || info.Items != int64(fresh(became)) {
 				t.Errorf("%s: %d links, %d items, want %d and as many as were new", c.name, info.Links, info.Items, c.exactLinks)
@@ -93,27 +93,27 @@ func TestChainOfManyItems(t *testing.T) {
 // Where a chain is too large for a round, scripts set bits at given positions. The result is the
 // same as with scripts that compute the positions, even if the chain changes meanwhile.
 func TestChainSetsPositions(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	each(t, func(t *testing.T, e *env) {
 		sets, hook := 0, func() {}
-		h := &hooked{Conn: w.conn}
+		h := &hooked{Conn: e.Conn}
 		h.before = func(cmd redoubt.Cmd) {
 			if cmd.Script != nil && cmd.Script.Name() == "bloom.chain_set" {
 				sets++
 				hook()
 			}
 		}
-		client, _ := w.on(h)
+		client, _ := e.on(h)
 		chains := wire.NewChains(client)
 		// 5.5 MB, more than a round writes.
 		s := wire.ChainSpec{ErrorRate: 0.01, Capacity: 4_000_000, Expansion: 2}
 		items := append(numbered("", 1000), "7", "8")
-		key, other := w.Prefix+"ours", w.Prefix+"others"
+		key, other := e.Prefix+"ours", e.Prefix+"others"
 		reserve := func(key string, capacity int64) {
 			cmd, err := wire.ChainReserveCmd(key, wire.ChainSpec{ErrorRate: 0.01, Capacity: capacity, Expansion: 2})
 			must(t, err)
-			must(t, w.client.Do(t.Context(), cmd).Err)
+			must(t, e.Client.Do(t.Context(), cmd).Err)
 		}
-		insert := func() (became []int64) { return w.insert(chains, key, s, items) }
+		insert := func() (became []int64) { return e.insert(chains, key, s, items) }
 		reserve(key, s.Capacity)
 		got := insert()
 		if sets < 4 {
@@ -123,7 +123,7 @@ func TestChainSetsPositions(t *testing.T) {
 		for some := range slices.Chunk(items, 50) {
 			cmd, err := wire.ChainInsertCmd(other, &s, wire.HashItems(some))
 			must(t, err)
-			_, became, err := wire.ReadInserted(w.client.Do(t.Context(), cmd))
+			_, became, err := wire.ReadInserted(e.Client.Do(t.Context(), cmd))
 			must(t, err)
 			want = append(want, became...)
 		}
@@ -131,7 +131,7 @@ func TestChainSetsPositions(t *testing.T) {
 			t.Error("other items are new than to scripts that compute the positions")
 		}
 		const random = 16 // bytes that differ at the end
-		ours, others := w.rdb.Get(t.Context(), key).Val(), w.rdb.Get(t.Context(), other).Val()
+		ours, others := e.Redis.Get(t.Context(), key).Val(), e.Redis.Get(t.Context(), other).Val()
 		if len(ours) < random || ours[:len(ours)-random] != others[:max(len(others)-random, 0)] {
 			t.Error("the chain is another than that of scripts that compute the positions")
 		}
@@ -143,34 +143,34 @@ func TestChainSetsPositions(t *testing.T) {
 		sets = 0
 		hook = func() {
 			if sets == 2 {
-				must(t, w.rdb.Del(t.Context(), key).Err())
+				must(t, e.Redis.Del(t.Context(), key).Err())
 				reserve(key, s.Capacity+100_000)
 			}
 		}
-		must(t, w.rdb.Del(t.Context(), key).Err())
+		must(t, e.Redis.Del(t.Context(), key).Err())
 		reserve(key, s.Capacity)
 		if n := fresh(insert()); n < 990 {
 			t.Errorf("%d are new", n)
 		}
-		if n := w.missed(chains, key, items[300:]); sets < 3 || n > 0 {
+		if n := e.missed(chains, key, items[300:]); sets < 3 || n > 0 {
 			t.Errorf("%d sets, %d items are denied", sets, n)
 		}
 
 		// It has room for ten more, and grows.
 		hook = func() {}
-		must(t, w.rdb.Del(t.Context(), key).Err())
+		must(t, e.Redis.Del(t.Context(), key).Err())
 		reserve(key, s.Capacity)
-		end := w.rdb.StrLen(t.Context(), key).Val()
+		end := e.Redis.StrLen(t.Context(), key).Val()
 		size := binary.LittleEndian.AppendUint64(nil, uint64(s.Capacity-10))
 		for _, at := range []int64{end - 89, end - 52} {
-			must(t, w.rdb.SetRange(t.Context(), key, at, string(size)).Err())
+			must(t, e.Redis.SetRange(t.Context(), key, at, string(size)).Err())
 		}
 		if n := fresh(insert()); n < 990 {
 			t.Errorf("%d are new", n)
 		}
-		_, info, err := wire.ReadHeader(w.client.Do(t.Context(), wire.ChainHeaderCmd(key)))
+		_, info, err := wire.ReadHeader(e.Client.Do(t.Context(), wire.ChainHeaderCmd(key)))
 		must(t, err)
-		if n := w.missed(chains, key, items); n > 0 || info.Links != 2 {
+		if n := e.missed(chains, key, items); n > 0 || info.Links != 2 {
 			t.Errorf("%d links, %d items are denied", info.Links, n)
 		}
 	})
@@ -178,22 +178,22 @@ func TestChainSetsPositions(t *testing.T) {
 
 // Changes of a chain during a round are not lost, and the round ends, however often they happen.
 func TestChainChangesDuringRounds(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	each(t, func(t *testing.T, e *env) {
 		s := wire.ChainSpec{ErrorRate: 1e-9, Capacity: 100, Expansion: 2}
 		ours, others := numbered("ours", 700), numbered("others", 60)
 		for what, change := range map[string]func(key string, n int){
 			"adds": func(key string, n int) {
 				cmd, err := wire.ChainInsertCmd(key, &s, wire.HashItems(others[n:n+1]))
 				must(t, err)
-				must(t, w.client.Do(t.Context(), cmd).Err)
+				must(t, e.Client.Do(t.Context(), cmd).Err)
 			},
 			// As large as it was, and another.
 			"makes it anew": func(key string, n int) {
 				if n > 0 {
 					return
 				}
-				must(t, w.rdb.Del(t.Context(), key).Err())
-				w.insert(wire.NewChains(w.client), key, s, others)
+				must(t, e.Redis.Del(t.Context(), key).Err())
+				e.insert(wire.NewChains(e.Client), key, s, others)
 			},
 			// As large as it was, with other bits.
 			"loads a part": func(key string, n int) {
@@ -201,28 +201,28 @@ func TestChainChangesDuringRounds(t *testing.T) {
 					return
 				}
 				from := key + "from"
-				w.insert(wire.NewChains(w.client), from, s, others)
-				parts, iters := w.dump(from)
+				e.insert(wire.NewChains(e.Client), from, s, others)
+				parts, iters := e.dump(from)
 				cmd, err := wire.ChainLoadCmd(key, iters[1], parts[1])
 				must(t, err)
-				must(t, w.client.Do(t.Context(), cmd).Err)
+				must(t, e.Client.Do(t.Context(), cmd).Err)
 			},
 		} {
-			key, n := w.Prefix+what, 0
+			key, n := e.Prefix+what, 0
 			for i, item := range others { // the chain has the items that its makers give it
-				w.insert(wire.NewChains(w.client), key, s, []string{fmt.Sprint("first", i, item)})
+				e.insert(wire.NewChains(e.Client), key, s, []string{fmt.Sprint("first", i, item)})
 			}
-			h := &hooked{Conn: w.conn}
+			h := &hooked{Conn: e.Conn}
 			h.before = func(cmd redoubt.Cmd) {
 				if cmd.Script != nil && cmd.Script.Name() == "bloom.chain_commit" {
 					change(key, n)
 					n++
 				}
 			}
-			client, _ := w.on(h)
+			client, _ := e.on(h)
 			chains := wire.NewChains(client)
 			chains.InRounds()
-			if n := fresh(w.insert(chains, key, s, ours)); n != len(ours) {
+			if n := fresh(e.insert(chains, key, s, ours)); n != len(ours) {
 				t.Errorf("somebody %s: %d are new, want %d", what, n, len(ours))
 			}
 			if n < 1 {
@@ -232,7 +232,7 @@ func TestChainChangesDuringRounds(t *testing.T) {
 			if what == "adds" {
 				sofar = others[:n]
 			}
-			if n := w.missed(chains, key, slices.Concat(ours, sofar)); n > 0 {
+			if n := e.missed(chains, key, slices.Concat(ours, sofar)); n > 0 {
 				t.Errorf("somebody %s: %d items are denied", what, n)
 			}
 		}
@@ -241,10 +241,10 @@ func TestChainChangesDuringRounds(t *testing.T) {
 
 // Promise: when several callers add an item at once, it is new to one of them.
 func TestChainAddersTogether(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	each(t, func(t *testing.T, e *env) {
 		s := wire.ChainSpec{ErrorRate: 1e-9, Capacity: 10, Expansion: 1}
-		items, key := numbered("", 300), w.Prefix+"k"
-		chains := wire.NewChains(w.client)
+		items, key := numbered("", 300), e.Prefix+"k"
+		chains := wire.NewChains(e.Client)
 		var (
 			wg    sync.WaitGroup
 			heard [4]int
@@ -262,12 +262,12 @@ func TestChainAddersTogether(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		_, info, err := wire.ReadHeader(w.client.Do(t.Context(), wire.ChainHeaderCmd(key)))
+		_, info, err := wire.ReadHeader(e.Client.Do(t.Context(), wire.ChainHeaderCmd(key)))
 		must(t, err)
 		if n := heard[0] + heard[1] + heard[2] + heard[3]; int64(n) != info.Items || n < 280 {
 			t.Errorf("%v heard that an item is new: %d in all, want %d", heard, n, info.Items)
 		}
-		if n := w.missed(chains, key, items); n > 0 {
+		if n := e.missed(chains, key, items); n > 0 {
 			t.Errorf("%d items are denied", n)
 		}
 	})
@@ -275,18 +275,18 @@ func TestChainAddersTogether(t *testing.T) {
 
 // A part of a dump that is larger than one step writes arrives whole.
 func TestChainLoadsLargeParts(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	each(t, func(t *testing.T, e *env) {
 		s := wire.ChainSpec{ErrorRate: 0.001, Capacity: 1_400_000, Fixed: true}
-		items, chains := numbered("", 3000), wire.NewChains(w.client)
-		w.insert(chains, w.Prefix+"from", s, items)
-		parts, iters := w.dump(w.Prefix + "from")
-		whole, to := "", w.Prefix+"to"
+		items, chains := numbered("", 3000), wire.NewChains(e.Client)
+		e.insert(chains, e.Prefix+"from", s, items)
+		parts, iters := e.dump(e.Prefix + "from")
+		whole, to := "", e.Prefix+"to"
 		for _, p := range parts[1:] {
 			whole += p
 		}
 		cmd, err := wire.ChainLoadCmd(to, 1, parts[0])
 		must(t, err)
-		must(t, w.client.Do(t.Context(), cmd).Err)
+		must(t, e.Client.Do(t.Context(), cmd).Err)
 		for _, c := range []struct {
 			iter int64
 			data string
@@ -305,10 +305,10 @@ func TestChainLoadsLargeParts(t *testing.T) {
 				t.Errorf("iterator %d: status %d, want %d", c.iter, status, c.want)
 			}
 		}
-		if n := w.missed(chains, to, items); n > 0 {
+		if n := e.missed(chains, to, items); n > 0 {
 			t.Errorf("%d items are denied", n)
 		}
-		if status, err := chains.Load(t.Context(), w.Prefix+"none", 1<<23, whole); status != wire.ChainMissing || err != nil {
+		if status, err := chains.Load(t.Context(), e.Prefix+"none", 1<<23, whole); status != wire.ChainMissing || err != nil {
 			t.Errorf("without a filter: status %d, %v", status, err)
 		}
 	})

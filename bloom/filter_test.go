@@ -18,6 +18,7 @@ import (
 	"github.com/redoubt-go/redoubt/internal/test/clienttest"
 	"github.com/redoubt-go/redoubt/internal/test/frozenclock"
 	"github.com/redoubt-go/redoubt/internal/test/redistest"
+	"github.com/redoubt-go/redoubt/internal/test/testenv"
 	wire "github.com/redoubt-go/redoubt/internal/wire/bloom"
 )
 
@@ -25,8 +26,8 @@ import (
 //
 // Promise: an item whose Add returned is found by every process, during and after a rebuild.
 func TestAddAndMayContain(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		f := w.open("f", bloom.Spec{Capacity: 3000, ErrorRate: 0.01})
+	each(t, func(t *testing.T, e *env) {
+		f := e.open("f", bloom.Spec{Capacity: 3000, ErrorRate: 0.01})
 		in, out := numbered("in", 3000), numbered("out", 3000)
 		if n := maybe(t, f, slices.Concat(in, out)...); n != 0 {
 			t.Errorf("an empty filter may contain %d items", n)
@@ -42,7 +43,7 @@ func TestAddAndMayContain(t *testing.T) {
 			t.Errorf("%d of 3000 are false positives, of 30 asked for", n)
 		}
 		// The same for another process, one by one, with odd items.
-		other := w.open("f", bloom.Spec{Capacity: 3000, ErrorRate: 0.01})
+		other := e.open("f", bloom.Spec{Capacity: 3000, ErrorRate: 0.01})
 		for _, item := range []string{"", "\x00", "ü", strings.Repeat("x", 5000)} {
 			isNew, err := f.Add(t.Context(), item)
 			must(t, err)
@@ -115,9 +116,9 @@ func TestHundredMillion(t *testing.T) {
 	if os.Getenv("BLOOM") != "full" {
 		return // TestErrorRate and the Examples are its short form
 	}
-	w := newWorld(t, redistest.Backend{Addr: redistest.Start(t).Addr(), Prefix: "t"})
+	e := newEnv(testenv.New(t, redistest.Backend{Addr: redistest.Start(t).Addr(), Prefix: "t"}))
 	const n, step = 100_000_000, 100_000
-	f := w.open("f", bloom.Spec{Capacity: n, ErrorRate: 0.03})
+	f := e.open("f", bloom.Spec{Capacity: n, ErrorRate: 0.03})
 	wrong := 0
 	for from := 0; from < n; from += step {
 		add(t, f, numbered(fmt.Sprint("in", from/step, "-"), step)...)
@@ -136,7 +137,7 @@ func TestHundredMillion(t *testing.T) {
 }
 
 func TestSpecs(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	each(t, func(t *testing.T, e *env) {
 		for _, c := range []struct {
 			spec bloom.Spec
 			want string
@@ -150,7 +151,7 @@ func TestSpecs(t *testing.T) {
 			{bloom.Spec{Capacity: 1, ErrorRate: math.Inf(1)}, "error rate is +Inf"},
 			{bloom.Spec{Capacity: 0, ErrorRate: 1}, "capacity is 0; want 1 to 10000000000\nbloom: error rate is 1"},
 		} {
-			if _, err := w.filters.Open(t.Context(), "bad", c.spec); err == nil || !strings.Contains(err.Error(), c.want) {
+			if _, err := e.filters.Open(t.Context(), "bad", c.spec); err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%+v: the error is %v, want %q", c.spec, err, c.want)
 			}
 			if _, err := bloom.NewLocal(c.spec); err == nil || !strings.Contains(err.Error(), c.want) {
@@ -158,33 +159,33 @@ func TestSpecs(t *testing.T) {
 			}
 		}
 		for _, name := range []string{"", "}", strings.Repeat("x", bloom.MaxName+1)} {
-			_, err := w.filters.Open(t.Context(), name, bloom.Spec{Capacity: 1, ErrorRate: 0.1})
+			_, err := e.filters.Open(t.Context(), name, bloom.Spec{Capacity: 1, ErrorRate: 0.1})
 			is(t, err, redoubt.ErrInvalidName)
 		}
-		_, err := w.filters.Open(t.Context(), "none", bloom.Spec{})
+		_, err := e.filters.Open(t.Context(), "none", bloom.Spec{})
 		is(t, err, bloom.ErrNotFound)
-		if n := w.keysOf(t); n != 0 {
+		if n := len(e.Keys()); n != 0 {
 			t.Errorf("%d keys were written", n)
 		}
-		w.open(strings.Repeat("x", bloom.MaxName), bloom.Spec{Capacity: 1, ErrorRate: 0.5})
+		e.open(strings.Repeat("x", bloom.MaxName), bloom.Spec{Capacity: 1, ErrorRate: 0.5})
 
-		f := w.open("f", bloom.Spec{Capacity: 100, ErrorRate: 0.1})
+		f := e.open("f", bloom.Spec{Capacity: 100, ErrorRate: 0.1})
 		add(t, f, "a")
-		before := w.keysOf(t)
+		before := len(e.Keys())
 		for _, spec := range []bloom.Spec{{Capacity: 101, ErrorRate: 0.1}, {Capacity: 100, ErrorRate: 0.01}} {
-			_, err := w.filters.Open(t.Context(), "f", spec)
+			_, err := e.filters.Open(t.Context(), "f", spec)
 			is(t, err, bloom.ErrMismatch)
 			if !strings.Contains(err.Error(), "it is for 100 items at 0.1, not for "+spec.String()) {
 				t.Error(err)
 			}
 		}
-		f = w.open("f", bloom.Spec{})
-		if f.Spec() != (bloom.Spec{Capacity: 100, ErrorRate: 0.1}) || maybe(t, f, "a") != 1 || w.keysOf(t) != before {
+		f = e.open("f", bloom.Spec{})
+		if f.Spec() != (bloom.Spec{Capacity: 100, ErrorRate: 0.1}) || maybe(t, f, "a") != 1 || len(e.Keys()) != before {
 			t.Error("the filter has changed")
 		}
-		must(t, w.rdb.Del(t.Context(), f.FilterKey()).Err())
-		must(t, w.rdb.Set(t.Context(), f.FilterKey(), "text", 0).Err())
-		if _, err := w.filters.Open(t.Context(), "f", bloom.Spec{Capacity: 1, ErrorRate: 0.1}); err == nil || !strings.Contains(err.Error(), "WRONGTYPE") {
+		must(t, e.Redis.Del(t.Context(), f.FilterKey()).Err())
+		must(t, e.Redis.Set(t.Context(), f.FilterKey(), "text", 0).Err())
+		if _, err := e.filters.Open(t.Context(), "f", bloom.Spec{Capacity: 1, ErrorRate: 0.1}); err == nil || !strings.Contains(err.Error(), "WRONGTYPE") {
 			t.Errorf("a filter's key of another type gives %v", err)
 		}
 	})
@@ -195,20 +196,20 @@ func TestSpecs(t *testing.T) {
 //
 // Promise: a lost key or an error makes the answer "maybe" and never "no".
 func TestLostKey(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	each(t, func(t *testing.T, e *env) {
 		// Some shards of 2 MiB or more.
 		spec := bloom.Spec{Capacity: 7_000_000, ErrorRate: 0.01}
-		f := w.open("f", spec)
+		f := e.open("f", spec)
 		items := numbered("in", 300)
 		add(t, f, items...)
 		keys := f.ShardKeys()
 		if len(keys) != 3 {
 			t.Fatalf("%d shards", len(keys))
 		}
-		must(t, w.rdb.Del(t.Context(), keys[1]).Err())
+		must(t, e.Redis.Del(t.Context(), keys[1]).Err())
 		later := numbered("later", 300)
 		add(t, f, later...)
-		for _, f := range []*bloom.Filter{f, w.open("f", spec)} {
+		for _, f := range []*bloom.Filter{f, e.open("f", spec)} {
 			all(t, f, items...)
 			all(t, f, later...)
 			if n := maybe(t, f, numbered("out", 900)...); n < 200 || n > 400 {
@@ -220,14 +221,14 @@ func TestLostKey(t *testing.T) {
 		if info.Lost != 1 || info.Shards != 3 || math.Abs(info.ErrorRate-1.0/3) > 0.01 || math.Abs(float64(info.Items)-600) > 150 {
 			t.Errorf("%+v", info)
 		}
-		if n := w.rdb.Exists(t.Context(), keys[1]).Val(); n != 0 {
+		if n := e.Redis.Exists(t.Context(), keys[1]).Val(); n != 0 {
 			t.Error("the key is back, without what was in it")
 		}
 		// The description goes too.
-		must(t, w.rdb.Del(t.Context(), f.FilterKey()).Err())
+		must(t, e.Redis.Del(t.Context(), f.FilterKey()).Err())
 		all(t, f, items...)
 		for _, k := range keys {
-			must(t, w.rdb.Del(t.Context(), k).Err())
+			must(t, e.Redis.Del(t.Context(), k).Err())
 		}
 		all(t, f, numbered("out", 100)...)
 		_, err = f.Add(t.Context(), "x")
@@ -236,8 +237,8 @@ func TestLostKey(t *testing.T) {
 }
 
 func TestInfo(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		f := w.open("f", bloom.Spec{Capacity: 10_000, ErrorRate: 0.01})
+	each(t, func(t *testing.T, e *env) {
+		f := e.open("f", bloom.Spec{Capacity: 10_000, ErrorRate: 0.01})
 		info, err := f.Info(t.Context())
 		must(t, err)
 		if info.FillRatio != 0 || info.Items != 0 || info.ErrorRate != 0 || info.Spec != f.Spec() || info.Shards != 1 || info.Lost != 0 {
@@ -254,14 +255,14 @@ func TestInfo(t *testing.T) {
 }
 
 func TestDeleteAndList(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	each(t, func(t *testing.T, e *env) {
 		spec := bloom.Spec{Capacity: 100, ErrorRate: 0.01}
-		f := w.open("a", spec)
-		w.open("ab", spec)
-		w.open("b", spec)
+		f := e.open("a", spec)
+		e.open("ab", spec)
+		e.open("b", spec)
 		add(t, f, "x")
 		var names []string
-		for name, err := range w.filters.List(t.Context(), "a*") {
+		for name, err := range e.filters.List(t.Context(), "a*") {
 			must(t, err)
 			names = append(names, name)
 		}
@@ -269,42 +270,42 @@ func TestDeleteAndList(t *testing.T) {
 		if fmt.Sprint(names) != "[a ab]" {
 			t.Errorf("listed %q", names)
 		}
-		for name, err := range w.sliding.List(t.Context(), "") {
+		for name, err := range e.sliding.List(t.Context(), "") {
 			t.Errorf("%q, %v is listed as a sliding filter", name, err)
 		}
 		for _, want := range []bool{true, false} {
-			deleted, err := w.filters.Delete(t.Context(), "a")
+			deleted, err := e.filters.Delete(t.Context(), "a")
 			must(t, err)
 			if deleted != want {
 				t.Errorf("deleted: %v, want %v", deleted, want)
 			}
 		}
-		_, err := w.sliding.Open(t.Context(), "s", bloom.SlidingSpec{Window: time.Hour, Capacity: 100, ErrorRate: 0.01})
+		_, err := e.sliding.Open(t.Context(), "s", bloom.SlidingSpec{Window: time.Hour, Capacity: 100, ErrorRate: 0.01})
 		must(t, err)
-		s, err := w.sliding.Open(t.Context(), "s", bloom.SlidingSpec{})
+		s, err := e.sliding.Open(t.Context(), "s", bloom.SlidingSpec{})
 		must(t, err)
 		_, err = s.Add(t.Context(), "x")
 		must(t, err)
 		names = nil
-		for name, err := range w.sliding.List(t.Context(), "") {
+		for name, err := range e.sliding.List(t.Context(), "") {
 			must(t, err)
 			names = append(names, name)
 		}
 		if fmt.Sprint(names) != "[s]" {
 			t.Errorf("listed %q", names)
 		}
-		if deleted, err := w.sliding.Delete(t.Context(), "s"); err != nil || !deleted {
+		if deleted, err := e.sliding.Delete(t.Context(), "s"); err != nil || !deleted {
 			t.Errorf("the sliding filter is deleted: %v, %v", deleted, err)
 		}
 		all(t, f, "y") // f does not know of the deletion: maybe
-		if n := maybe(t, w.open("a", spec), "x", "y"); n != 0 {
+		if n := maybe(t, e.open("a", spec), "x", "y"); n != 0 {
 			t.Errorf("the new filter may contain %d items", n)
 		}
 		for _, name := range []string{"a", "ab", "b"} {
-			_, err := w.filters.Delete(t.Context(), name)
+			_, err := e.filters.Delete(t.Context(), name)
 			must(t, err)
 		}
-		if n := w.keysOf(t); n != 0 {
+		if n := len(e.Keys()); n != 0 {
 			t.Errorf("%d keys are left", n)
 		}
 	})
@@ -312,13 +313,13 @@ func TestDeleteAndList(t *testing.T) {
 
 // Promise: when several callers add an item at once, it is new to one of them.
 func TestConcurrentAdders(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	each(t, func(t *testing.T, e *env) {
 		spec := bloom.Spec{Capacity: 100_000, ErrorRate: 0.0001}
 		var fresh atomic.Int64
 		var wg sync.WaitGroup
 		for range 8 {
 			wg.Go(func() {
-				f, err := w.filters.Open(t.Context(), "f", spec) // which one of them makes
+				f, err := e.filters.Open(t.Context(), "f", spec) // which one of them makes
 				if err != nil {
 					t.Error(err)
 					return
@@ -345,9 +346,9 @@ func TestConcurrentAdders(t *testing.T) {
 //
 // Promise: many items are one round trip to each server.
 func TestRoundTrips(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		counted := &clienttest.Counter{Conn: w.conn}
-		_, filters := w.on(counted)
+	each(t, func(t *testing.T, e *env) {
+		counted := &clienttest.Counter{Conn: e.Conn}
+		_, filters := e.on(counted)
 		f, err := filters.Open(t.Context(), "f", bloom.Spec{Capacity: 7_000_000, ErrorRate: 0.01})
 		must(t, err)
 		items := numbered("in", 1000)
@@ -368,9 +369,9 @@ func TestRoundTrips(t *testing.T) {
 
 // Add is sent once: a repeated Add would say that the item is not new. MayContain is repeated.
 func TestAddIsSentOnce(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	each(t, func(t *testing.T, e *env) {
 		adds, looks := 0, 0
-		client, filters := w.on(&hooked{Conn: w.conn, before: func(cmd redoubt.Cmd) {
+		client, filters := e.on(&hooked{Conn: e.Conn, before: func(cmd redoubt.Cmd) {
 			switch {
 			case cmd.Script != nil && cmd.Script.Name() == "bloom.add":
 				if adds++; cmd.Flags&(redoubt.Idempotent|redoubt.ReadOnly) != 0 {
@@ -402,9 +403,9 @@ func TestAddIsSentOnce(t *testing.T) {
 //
 // Promise: a lost key or an error makes the answer "maybe" and never "no".
 func TestMaybeWithAnError(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		broken := &cut{Conn: w.conn}
-		client, filters := w.on(broken)
+	each(t, func(t *testing.T, e *env) {
+		broken := &cut{Conn: e.Conn}
+		client, filters := e.on(broken)
 		f, err := filters.Open(t.Context(), "f", bloom.Spec{Capacity: 100, ErrorRate: 0.01})
 		must(t, err)
 		s, err := slidingOn(t, client).Open(t.Context(), "s", bloom.SlidingSpec{Window: time.Hour, Capacity: 100, ErrorRate: 0.01})
@@ -434,13 +435,13 @@ func TestMaybeWithAnError(t *testing.T) {
 // Promise: a process that dies while it makes or rebuilds a filter leaves a filter that works, and
 // no keys that stay.
 func TestMakingAFilterTakesItsTime(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	each(t, func(t *testing.T, e *env) {
 		spec := bloom.Spec{Capacity: 100, ErrorRate: 0.01}
-		f := w.open("f", spec)
-		must(t, w.rdb.HSet(t.Context(), f.FilterKey(), "ready", "0").Err())
-		must(t, w.rdb.Del(t.Context(), f.ShardKeys()[0]).Err())
-		clock := frozenclock.New(w.conn, wire.Scripts(), nil)
-		_, filters := w.on(&hooked{Conn: clock, before: func(cmd redoubt.Cmd) {
+		f := e.open("f", spec)
+		must(t, e.Redis.HSet(t.Context(), f.FilterKey(), "ready", "0").Err())
+		must(t, e.Redis.Del(t.Context(), f.ShardKeys()[0]).Err())
+		clock := frozenclock.New(e.Conn, wire.Scripts(), nil)
+		_, filters := e.on(&hooked{Conn: clock, before: func(cmd redoubt.Cmd) {
 			if cmd.Script != nil && cmd.Script.Name() == "bloom.make" {
 				clock.Advance(11 * time.Minute)
 			}
@@ -448,7 +449,7 @@ func TestMakingAFilterTakesItsTime(t *testing.T) {
 		if _, err := filters.Open(t.Context(), "f", spec); err == nil || !strings.Contains(err.Error(), "took longer than 10m0s") {
 			t.Errorf("the error is %v", err)
 		}
-		if n := w.rdb.Exists(t.Context(), f.ShardKeys()[0]).Val(); n != 0 {
+		if n := e.Redis.Exists(t.Context(), f.ShardKeys()[0]).Val(); n != 0 {
 			t.Error("the key is made anew")
 		}
 	})
@@ -459,16 +460,16 @@ func TestMakingAFilterTakesItsTime(t *testing.T) {
 // Promise: a process that dies while it makes or rebuilds a filter leaves a filter that works, and
 // no keys that stay.
 func TestOpenGoesOn(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	each(t, func(t *testing.T, e *env) {
 		spec := bloom.Spec{Capacity: 7_000_000, ErrorRate: 0.01}
-		f := w.open("f", spec)
-		must(t, w.rdb.HSet(t.Context(), f.FilterKey(), "ready", "0").Err())
-		must(t, w.rdb.Del(t.Context(), f.ShardKeys()[2]).Err())
-		f = w.open("f", spec)
+		f := e.open("f", spec)
+		must(t, e.Redis.HSet(t.Context(), f.FilterKey(), "ready", "0").Err())
+		must(t, e.Redis.Del(t.Context(), f.ShardKeys()[2]).Err())
+		f = e.open("f", spec)
 		if n := maybe(t, f, numbered("x", 100)...); n != 0 {
 			t.Errorf("%d items may be in what was never made", n)
 		}
-		if got := w.rdb.HGet(t.Context(), f.FilterKey(), "ready").Val(); got != "1" {
+		if got := e.Redis.HGet(t.Context(), f.FilterKey(), "ready").Val(); got != "1" {
 			t.Errorf("ready is %q", got)
 		}
 	})

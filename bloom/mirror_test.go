@@ -18,13 +18,13 @@ import (
 // Promise: a mirror finds every item that was added more than MaxAge before, and without news for
 // MaxAge it answers "maybe".
 func TestMirror(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	each(t, func(t *testing.T, e *env) {
 		spec := bloom.Spec{Capacity: 7_000_000, ErrorRate: 0.01}
-		f := w.open("f", spec)
+		f := e.open("f", spec)
 		before := numbered("before", 300)
 		add(t, f, before...)
-		counted := &clienttest.Counter{Conn: w.conn}
-		_, filters := w.on(counted)
+		counted := &clienttest.Counter{Conn: e.Conn}
+		_, filters := e.on(counted)
 		g, err := filters.Open(t.Context(), "f", spec)
 		must(t, err)
 		m, err := g.Mirror(t.Context(), bloom.MirrorOptions{Every: 2 * time.Millisecond, MaxAge: 10 * time.Minute})
@@ -65,9 +65,9 @@ func TestMirror(t *testing.T) {
 // Promise: a mirror finds every item that was added more than MaxAge before, and without news for
 // MaxAge it answers "maybe".
 func TestMirrorFollowsARebuild(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	each(t, func(t *testing.T, e *env) {
 		spec := bloom.Spec{Capacity: 10_000, ErrorRate: 0.0001}
-		f := w.open("f", spec)
+		f := e.open("f", spec)
 		kept := numbered("kept", 1000)
 		add(t, f, kept...)
 		add(t, f, "dropped")
@@ -86,7 +86,7 @@ func TestMirrorFollowsARebuild(t *testing.T) {
 				}
 			}
 		})
-		must(t, w.open("f", spec).Rebuild(t.Context(), listed(kept), bloom.RebuildOptions{}))
+		must(t, e.open("f", spec).Rebuild(t.Context(), listed(kept), bloom.RebuildOptions{}))
 		await.Until(t, 30*time.Second, "the mirror drops what was dropped", func() bool { return !m.MayContain("dropped") })
 		stop.Store(true)
 		asking.Wait()
@@ -100,8 +100,8 @@ func TestMirrorFollowsARebuild(t *testing.T) {
 // Promise: a mirror finds every item that was added more than MaxAge before, and without news for
 // MaxAge it answers "maybe".
 func TestMirrorLogs(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		f := w.open("f", bloom.Spec{Capacity: 100_000, ErrorRate: 0.01})
+	each(t, func(t *testing.T, e *env) {
+		f := e.open("f", bloom.Spec{Capacity: 100_000, ErrorRate: 0.01})
 		m, err := f.Mirror(t.Context(), bloom.MirrorOptions{Every: time.Millisecond, MaxAge: 10 * time.Minute})
 		must(t, err)
 		defer func() { _ = m.Close() }()
@@ -112,25 +112,25 @@ func TestMirrorLogs(t *testing.T) {
 			await.Until(t, 30*time.Second, item+" arrives", func() bool { return m.MayContain(item) })
 		}
 		arrives("one")
-		if n := w.rdb.StrLen(t.Context(), log).Val(); n != 16+4*6 {
+		if n := e.Redis.StrLen(t.Context(), log).Val(); n != 16+4*6 {
 			t.Errorf("the log has %d bytes after one item", n)
 		}
-		must(t, w.rdb.Del(t.Context(), log).Err())
+		must(t, e.Redis.Del(t.Context(), log).Err())
 		arrives("two")
-		must(t, w.rdb.SetRange(t.Context(), log, 1<<20+100, "x").Err())
+		must(t, e.Redis.SetRange(t.Context(), log, 1<<20+100, "x").Err())
 		arrives("three")
-		await.Until(t, 30*time.Second, "the log is small again", func() bool { return w.rdb.StrLen(t.Context(), log).Val() < 1000 })
+		await.Until(t, 30*time.Second, "the log is small again", func() bool { return e.Redis.StrLen(t.Context(), log).Val() < 1000 })
 		arrives("four")
-		if ttl := w.rdb.PTTL(t.Context(), log).Val(); ttl <= 0 || ttl > time.Minute {
+		if ttl := e.Redis.PTTL(t.Context(), log).Val(); ttl <= 0 || ttl > time.Minute {
 			t.Errorf("the log lasts %v", ttl)
 		}
-		must(t, w.rdb.PExpire(t.Context(), log, 20*time.Second).Err())
-		await.Until(t, 15*time.Second, "the log is kept while it is read", func() bool { return w.rdb.PTTL(t.Context(), log).Val() > 40*time.Second })
+		must(t, e.Redis.PExpire(t.Context(), log, 20*time.Second).Err())
+		await.Until(t, 15*time.Second, "the log is kept while it is read", func() bool { return e.Redis.PTTL(t.Context(), log).Val() > 40*time.Second })
 		// A shard that is lost is one that vouches for nothing, until it is back.
 		shard := f.ShardKeys()[0]
-		must(t, w.rdb.Rename(t.Context(), shard, shard+"away").Err())
+		must(t, e.Redis.Rename(t.Context(), shard, shard+"away").Err())
 		await.Until(t, 30*time.Second, "the loss is noticed", func() bool { return m.MayContain("never") })
-		must(t, w.rdb.Rename(t.Context(), shard+"away", shard).Err())
+		must(t, e.Redis.Rename(t.Context(), shard+"away", shard).Err())
 		await.Until(t, 30*time.Second, "it is back", func() bool { return !m.MayContain("never") && m.MayContain("four") })
 	})
 }
@@ -141,10 +141,10 @@ func TestMirrorLogs(t *testing.T) {
 // Promise: a mirror finds every item that was added more than MaxAge before, and without news for
 // MaxAge it answers "maybe".
 func TestMirrorsAge(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	each(t, func(t *testing.T, e *env) {
 		const slow = 50 * time.Millisecond
 		fetches, ages := 0, make(chan func(time.Duration), 1)
-		_, filters := w.on(&hooked{Conn: w.conn, before: func(cmd redoubt.Cmd) {
+		_, filters := e.on(&hooked{Conn: e.Conn, before: func(cmd redoubt.Cmd) {
 			if cmd.Script == nil || cmd.Script.Name() != "bloom.log" {
 				return
 			}
@@ -176,9 +176,9 @@ func TestMirrorsAge(t *testing.T) {
 // Promise: a mirror finds every item that was added more than MaxAge before, and without news for
 // MaxAge it answers "maybe".
 func TestMirrorWithoutNews(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		silent := &cut{Conn: w.conn}
-		_, filters := w.on(silent)
+	each(t, func(t *testing.T, e *env) {
+		silent := &cut{Conn: e.Conn}
+		_, filters := e.on(silent)
 		f, err := filters.Open(t.Context(), "f", bloom.Spec{Capacity: 1000, ErrorRate: 0.01})
 		must(t, err)
 		m, err := f.Mirror(t.Context(), bloom.MirrorOptions{Every: time.Millisecond, MaxAge: 200 * time.Millisecond})

@@ -27,22 +27,22 @@ import (
 //
 // Promise: an item whose Add returned is found by every process, during and after a rebuild.
 func TestRebuild(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	each(t, func(t *testing.T, e *env) {
 		for n := range 2 {
-			rebuild(t, w, fmt.Sprint("f", n), n == 1)
+			rebuild(t, e, fmt.Sprint("f", n), n == 1)
 		}
 	})
 }
 
-func rebuild(t *testing.T, w *world, name string, lost bool) {
+func rebuild(t *testing.T, e *env, name string, lost bool) {
 	spec := bloom.Spec{Capacity: 10_000, ErrorRate: 0.01}
-	f, other := w.open(name, spec), w.open(name, spec)
+	f, other := e.open(name, spec), e.open(name, spec)
 	kept, dropped := numbered("kept", 5000), numbered("dropped", 1000)
 	add(t, f, kept...)
 	add(t, f, dropped...)
-	before := w.keysOf(t)
+	before := len(e.Keys())
 	if lost { // a key that is lost comes back
-		must(t, w.rdb.Del(t.Context(), f.ShardKeys()[0]).Err())
+		must(t, e.Redis.Del(t.Context(), f.ShardKeys()[0]).Err())
 		all(t, f, numbered("out", 10)...)
 	}
 	var reports []bloom.Progress
@@ -52,11 +52,11 @@ func rebuild(t *testing.T, w *world, name string, lost bool) {
 	}, bloom.RebuildOptions{Progress: func(p bloom.Progress) { reports = append(reports, p) }}))
 	all(t, f, "meanwhile")
 	for _, key := range f.ShardKeys() {
-		if ttl := w.rdb.PTTL(t.Context(), key).Val(); ttl != -1 {
+		if ttl := e.Redis.PTTL(t.Context(), key).Val(); ttl != -1 {
 			t.Errorf("a key of the new generation lasts %v", ttl)
 		}
 	}
-	for _, f := range []*bloom.Filter{f, w.open(name, spec)} {
+	for _, f := range []*bloom.Filter{f, e.open(name, spec)} {
 		all(t, f, kept...)
 		if n := maybe(t, f, dropped...); n > 20 {
 			t.Errorf("%d of 1000 dropped items may be in", n)
@@ -69,7 +69,7 @@ func rebuild(t *testing.T, w *world, name string, lost bool) {
 	if n := maybe(t, other, dropped...); n > 20 {
 		t.Errorf("another process finds %d of 1000 dropped items", n)
 	}
-	if n := w.keysOf(t); n != before {
+	if n := len(e.Keys()); n != before {
 		t.Errorf("%d keys, before the rebuild %d", n, before)
 	}
 	last := reports[len(reports)-1]
@@ -79,9 +79,9 @@ func rebuild(t *testing.T, w *world, name string, lost bool) {
 }
 
 func TestGrow(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	each(t, func(t *testing.T, e *env) {
 		small, large := bloom.Spec{Capacity: 1000, ErrorRate: 0.01}, bloom.Spec{Capacity: 50_000, ErrorRate: 0.001}
-		f, other := w.open("f", small), w.open("f", small)
+		f, other := e.open("f", small), e.open("f", small)
 		items := numbered("in", 1000)
 		add(t, f, items...)
 		if err := f.Grow(t.Context(), bloom.Spec{Capacity: -1}, listed(nil), bloom.RebuildOptions{}); err == nil {
@@ -91,9 +91,9 @@ func TestGrow(t *testing.T) {
 		if f.Spec() != large {
 			t.Errorf("the spec is %v", f.Spec())
 		}
-		_, err := w.filters.Open(t.Context(), "f", small)
+		_, err := e.filters.Open(t.Context(), "f", small)
 		is(t, err, bloom.ErrMismatch)
-		w.open("f", large)
+		e.open("f", large)
 		add(t, other, "late")
 		all(t, f, "late")
 		all(t, other, items...)
@@ -108,9 +108,9 @@ func TestGrow(t *testing.T) {
 //
 // Promise: an item whose Add returned is found by every process, during and after a rebuild.
 func TestAddsDuringRebuilds(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	each(t, func(t *testing.T, e *env) {
 		spec := bloom.Spec{Capacity: 100_000, ErrorRate: 0.0001}
-		builder := w.open("f", spec)
+		builder := e.open("f", spec)
 		// The source of truth: an item is in it before it is added to the filter.
 		var mu sync.Mutex
 		var kept []string
@@ -118,8 +118,8 @@ func TestAddsDuringRebuilds(t *testing.T) {
 		var adders sync.WaitGroup
 		var fresh, missed, count atomic.Int64
 		for a := range 4 {
-			f := w.open("f", spec)
-			reader := w.open("f", spec)
+			f := e.open("f", spec)
+			reader := e.open("f", spec)
 			adders.Go(func() {
 				for i := 0; ; i++ {
 					select {
@@ -177,7 +177,7 @@ func TestAddsDuringRebuilds(t *testing.T) {
 		if n := count.Load() - fresh.Load(); n > int64(rebuilds)*8+10 {
 			t.Errorf("%d of %d were not new, in %d rebuilds", n, count.Load(), rebuilds)
 		}
-		if n := w.keysOf(t); n != 2 {
+		if n := len(e.Keys()); n != 2 {
 			t.Errorf("%d keys are left", n)
 		}
 	})
@@ -188,9 +188,9 @@ func TestAddsDuringRebuilds(t *testing.T) {
 // Promise: a process that dies while it makes or rebuilds a filter leaves a filter that works, and
 // no keys that stay.
 func TestDeadBuilder(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		clock := frozenclock.New(w.conn, wire.Scripts(), nil)
-		_, filters := w.on(clock)
+	each(t, func(t *testing.T, e *env) {
+		clock := frozenclock.New(e.Conn, wire.Scripts(), nil)
+		_, filters := e.on(clock)
 		spec := bloom.Spec{Capacity: 1000, ErrorRate: 0.01}
 		f, err := filters.Open(t.Context(), "f", spec)
 		must(t, err)
@@ -198,7 +198,7 @@ func TestDeadBuilder(t *testing.T) {
 		held, dead := make(chan struct{}), make(chan error)
 		ctx, die := context.WithCancel(t.Context())
 		silent := &cut{Conn: clock}
-		_, silenced := w.on(silent)
+		_, silenced := e.on(silent)
 		f2, err := silenced.Open(t.Context(), "f", spec)
 		must(t, err)
 		go func() {
@@ -227,7 +227,7 @@ func TestDeadBuilder(t *testing.T) {
 		clock.Advance(61 * time.Second)
 		must(t, f.Rebuild(t.Context(), listed([]string{"early", "meanwhile", "later"}), bloom.RebuildOptions{}))
 		all(t, f, "early", "meanwhile", "later")
-		if n := w.keysOf(t); n != 2 {
+		if n := len(e.Keys()); n != 2 {
 			t.Errorf("%d keys are left", n)
 		}
 	})
@@ -239,35 +239,35 @@ func TestDeadBuilder(t *testing.T) {
 // Promise: a process that dies while it makes or rebuilds a filter leaves a filter that works, and
 // no keys that stay.
 func TestOthersEndARebuild(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	each(t, func(t *testing.T, e *env) {
 		spec := bloom.Spec{Capacity: 1000, ErrorRate: 0.01}
-		silent := &cut{Conn: w.conn, after: "bloom.advance"}
-		_, silenced := w.on(silent)
+		silent := &cut{Conn: e.Conn, after: "bloom.advance"}
+		_, silenced := e.on(silent)
 		f, err := silenced.Open(t.Context(), "f", spec)
 		must(t, err)
-		other := w.open("f", spec)
+		other := e.open("f", spec)
 		add(t, other, "in")
 		silent.armed.Store(true)
 		if err := f.Rebuild(t.Context(), listed([]string{"in"}), bloom.RebuildOptions{}); err == nil {
 			t.Error("it has not died")
 		}
-		before := w.rdb.HGetAll(t.Context(), f.FilterKey()).Val()
+		before := e.Redis.HGetAll(t.Context(), f.FilterKey()).Val()
 		info, err := other.Info(t.Context())
 		must(t, err)
 		if info.Lost != 0 || info.Items != 1 || info.Rebuilding {
 			t.Errorf("the generation that is filled: %+v", info)
 		}
-		if after := w.rdb.HGetAll(t.Context(), f.FilterKey()).Val(); before["filled"] != "1" || !maps.Equal(before, after) {
+		if after := e.Redis.HGetAll(t.Context(), f.FilterKey()).Val(); before["filled"] != "1" || !maps.Equal(before, after) {
 			t.Errorf("Info has made %v of %v", after, before)
 		}
-		opened := w.open("f", spec)
+		opened := e.open("f", spec)
 		all(t, opened, "in")
 		add(t, other, "late")
 		all(t, opened, "late")
 		if n := maybe(t, opened, "out"); n != 0 {
 			t.Error("the new generation is not in use")
 		}
-		if n := w.keysOf(t); n != 2 {
+		if n := len(e.Keys()); n != 2 {
 			t.Errorf("%d keys are left", n)
 		}
 	})
@@ -278,14 +278,14 @@ func TestOthersEndARebuild(t *testing.T) {
 //
 // Promise: an item whose Add returned is found by every process, during and after a rebuild.
 func TestNobodyMissesTheEndOfARebuild(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	each(t, func(t *testing.T, e *env) {
 		spec := bloom.Spec{Capacity: 1000, ErrorRate: 0.01}
-		old := w.open("f", spec)
+		old := e.open("f", spec)
 		dropped := false
-		_, filters := w.on(&hooked{Conn: w.conn, before: func(cmd redoubt.Cmd) {
+		_, filters := e.on(&hooked{Conn: e.Conn, before: func(cmd redoubt.Cmd) {
 			if cmd.Name == "UNLINK" && !dropped {
 				dropped = true
-				add(t, w.open("f", spec), "late")
+				add(t, e.open("f", spec), "late")
 				all(t, old, "late")
 			}
 		}})
@@ -305,19 +305,19 @@ func TestNobodyMissesTheEndOfARebuild(t *testing.T) {
 // Promise: a process that dies while it makes or rebuilds a filter leaves a filter that works, and
 // no keys that stay.
 func TestRebuildOfUnknownOutcome(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	each(t, func(t *testing.T, e *env) {
 		spec := bloom.Spec{Capacity: 1000, ErrorRate: 0.01}
-		_, filters := w.on(&hooked{Conn: w.conn, before: func(redoubt.Cmd) {}, loses: func(cmd redoubt.Cmd) bool {
+		_, filters := e.on(&hooked{Conn: e.Conn, before: func(redoubt.Cmd) {}, loses: func(cmd redoubt.Cmd) bool {
 			return cmd.Script != nil && cmd.Script.Name() == "bloom.advance" && cmd.Args[0] == "filled"
 		}})
 		f, err := filters.Open(t.Context(), "f", spec)
 		must(t, err)
 		is(t, f.Rebuild(t.Context(), listed([]string{"in"}), bloom.RebuildOptions{}), redoubt.ErrUnknownOutcome)
-		opened := w.open("f", spec)
+		opened := e.open("f", spec)
 		all(t, opened, "in")
 		must(t, opened.Rebuild(t.Context(), listed([]string{"again"}), bloom.RebuildOptions{}))
 		all(t, opened, "again")
-		if n := w.keysOf(t); n != 2 {
+		if n := len(e.Keys()); n != 2 {
 			t.Errorf("%d keys are left", n)
 		}
 	})
@@ -329,9 +329,9 @@ func TestRebuildOfUnknownOutcome(t *testing.T) {
 // Promise: a process that dies while it makes or rebuilds a filter leaves a filter that works, and
 // no keys that stay.
 func TestTakenOverRebuild(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		clock := frozenclock.New(w.conn, wire.Scripts(), nil)
-		_, filters := w.on(clock)
+	each(t, func(t *testing.T, e *env) {
+		clock := frozenclock.New(e.Conn, wire.Scripts(), nil)
+		_, filters := e.on(clock)
 		spec := bloom.Spec{Capacity: 1000, ErrorRate: 0.01}
 		f, err := filters.Open(t.Context(), "f", spec)
 		must(t, err)
@@ -351,8 +351,8 @@ func TestTakenOverRebuild(t *testing.T) {
 			is(t, <-ended, bloom.ErrRebuilding)
 			yield("in", nil)
 		}, bloom.RebuildOptions{}))
-		all(t, w.open("f", spec), "in")
-		if n := w.keysOf(t); n != 2 {
+		all(t, e.open("f", spec), "in")
+		if n := len(e.Keys()); n != 2 {
 			t.Errorf("%d keys are left", n)
 		}
 	})
@@ -387,20 +387,20 @@ func TestLongRebuild(t *testing.T) {
 
 // A rebuild that begins with a generation that another has just replaced fails.
 func TestRebuildBehindAnother(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	each(t, func(t *testing.T, e *env) {
 		spec := bloom.Spec{Capacity: 1000, ErrorRate: 0.01}
 		began := false
-		_, filters := w.on(&hooked{Conn: w.conn, before: func(cmd redoubt.Cmd) {
+		_, filters := e.on(&hooked{Conn: e.Conn, before: func(cmd redoubt.Cmd) {
 			if cmd.Script != nil && cmd.Script.Name() == "bloom.begin" && !began {
 				began = true
-				must(t, w.open("f", spec).Rebuild(t.Context(), listed([]string{"in"}), bloom.RebuildOptions{}))
+				must(t, e.open("f", spec).Rebuild(t.Context(), listed([]string{"in"}), bloom.RebuildOptions{}))
 			}
 		}})
 		f, err := filters.Open(t.Context(), "f", spec)
 		must(t, err)
 		is(t, f.Rebuild(t.Context(), listed(nil), bloom.RebuildOptions{}), bloom.ErrRebuilding)
-		all(t, w.open("f", spec), "in")
-		if n := w.keysOf(t); n != 2 {
+		all(t, e.open("f", spec), "in")
+		if n := len(e.Keys()); n != 2 {
 			t.Errorf("%d keys are left", n)
 		}
 	})
@@ -408,10 +408,10 @@ func TestRebuildBehindAnother(t *testing.T) {
 
 // A filter that is deleted while it is rebuilt leaves no keys.
 func TestDeleteDuringARebuild(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		f := w.open("f", bloom.Spec{Capacity: 1000, ErrorRate: 0.01})
+	each(t, func(t *testing.T, e *env) {
+		f := e.open("f", bloom.Spec{Capacity: 1000, ErrorRate: 0.01})
 		err := f.Rebuild(t.Context(), func(yield func(string, error) bool) {
-			deleted, err := w.filters.Delete(t.Context(), "f")
+			deleted, err := e.filters.Delete(t.Context(), "f")
 			must(t, err)
 			if !deleted {
 				t.Error("it was not there")
@@ -421,7 +421,7 @@ func TestDeleteDuringARebuild(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "is lost") {
 			t.Errorf("the rebuild gives %v", err)
 		}
-		if n := w.keysOf(t); n != 0 {
+		if n := len(e.Keys()); n != 0 {
 			t.Errorf("%d keys are left", n)
 		}
 	})

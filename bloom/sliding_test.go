@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt/bloom"
-	"github.com/redoubt-go/redoubt/internal/test/clienttest"
 	"github.com/redoubt-go/redoubt/internal/test/frozenclock"
 	wire "github.com/redoubt-go/redoubt/internal/wire/bloom"
 )
@@ -21,9 +20,9 @@ const week = 7 * 24 * time.Hour
 //
 // Promise: a sliding filter finds every item of its window and forgets it at most a period later.
 func TestSliding(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		clock := frozenclock.New(w.conn, wire.Scripts(), nil)
-		filters := slidingOn(t, clienttest.New(t, clock, w.Prefix))
+	each(t, func(t *testing.T, e *env) {
+		clock := frozenclock.New(e.Conn, wire.Scripts(), nil)
+		filters := slidingOn(t, e.ClientOn(clock))
 		spec := bloom.SlidingSpec{Window: week, Periods: 7, Capacity: 70_000, ErrorRate: 0.001}
 		open := func() *bloom.SlidingFilter {
 			s, err := filters.Open(t.Context(), "seen", spec)
@@ -69,25 +68,25 @@ func TestSliding(t *testing.T) {
 			t.Errorf("%d items were there long after they had gone", wrong)
 		}
 		// Everything goes by itself.
-		if ttl := w.rdb.PTTL(t.Context(), w.Prefix+":{seen}:sliding").Val(); ttl < week || ttl > 10*24*time.Hour {
+		if ttl := e.Redis.PTTL(t.Context(), e.Prefix+":{seen}:sliding").Val(); ttl < week || ttl > 10*24*time.Hour {
 			t.Errorf("the description lasts %v", ttl)
 		}
-		for it := w.rdb.Scan(t.Context(), 0, w.Prefix+":{seen:*", 100).Iterator(); it.Next(t.Context()); {
-			if ttl := w.rdb.PTTL(t.Context(), it.Val()).Val(); ttl < week || ttl > 10*24*time.Hour {
+		for it := e.Redis.Scan(t.Context(), 0, e.Prefix+":{seen:*", 100).Iterator(); it.Next(t.Context()); {
+			if ttl := e.Redis.PTTL(t.Context(), it.Val()).Val(); ttl < week || ttl > 10*24*time.Hour {
 				t.Errorf("%s lasts %v", it.Val(), ttl)
 			}
 		}
 		// Its description lasts as long as somebody adds, and doesn't grow.
-		key := w.Prefix + ":{seen}:sliding"
-		must(t, w.rdb.PExpire(t.Context(), key, time.Hour).Err())
+		key := e.Prefix + ":{seen}:sliding"
+		must(t, e.Redis.PExpire(t.Context(), key, time.Hour).Err())
 		clock.Advance(2 * 24 * time.Hour)
 		s.Sync()
 		_, err := s.Add(t.Context(), "late")
 		must(t, err)
-		if ttl := w.rdb.PTTL(t.Context(), key).Val(); ttl < week {
+		if ttl := e.Redis.PTTL(t.Context(), key).Val(); ttl < week {
 			t.Errorf("the description lasts %v after an item was added", ttl)
 		}
-		if n := w.rdb.HLen(t.Context(), key).Val(); n > 1+7+2 {
+		if n := e.Redis.HLen(t.Context(), key).Val(); n > 1+7+2 {
 			t.Errorf("the description has %d fields, want one for each of 7 periods, and a few", n)
 		}
 		deleted, err := filters.Delete(t.Context(), "seen")
@@ -104,9 +103,9 @@ func TestSliding(t *testing.T) {
 //
 // Promise: a sliding filter finds every item of its window and forgets it at most a period later.
 func TestSlidingByTheServersClock(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		clock := frozenclock.New(w.conn, wire.Scripts(), nil)
-		filters := slidingOn(t, clienttest.New(t, clock, w.Prefix))
+	each(t, func(t *testing.T, e *env) {
+		clock := frozenclock.New(e.Conn, wire.Scripts(), nil)
+		filters := slidingOn(t, e.ClientOn(clock))
 		s, err := filters.Open(t.Context(), "s", bloom.SlidingSpec{Window: 4 * time.Hour, Capacity: 1000, ErrorRate: 0.01})
 		must(t, err)
 		_, err = s.Add(t.Context(), "a")
@@ -125,9 +124,9 @@ func TestSlidingByTheServersClock(t *testing.T) {
 //
 // Promise: a sliding filter finds every item of its window and forgets it at most a period later.
 func TestSlidingClocksApart(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		clock := frozenclock.New(w.conn, wire.Scripts(), nil)
-		filters := slidingOn(t, clienttest.New(t, clock, w.Prefix))
+	each(t, func(t *testing.T, e *env) {
+		clock := frozenclock.New(e.Conn, wire.Scripts(), nil)
+		filters := slidingOn(t, e.ClientOn(clock))
 		spec := bloom.SlidingSpec{Window: 4 * time.Hour, Capacity: 1000, ErrorRate: 0.001}
 		open := func() *bloom.SlidingFilter {
 			s, err := filters.Open(t.Context(), "s", spec)
@@ -163,15 +162,15 @@ func TestSlidingClocksApart(t *testing.T) {
 //
 // Promise: a lost key or an error makes the answer "maybe" and never "no".
 func TestSlidingLostKey(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		clock := frozenclock.New(w.conn, wire.Scripts(), nil)
-		filters := slidingOn(t, clienttest.New(t, clock, w.Prefix))
+	each(t, func(t *testing.T, e *env) {
+		clock := frozenclock.New(e.Conn, wire.Scripts(), nil)
+		filters := slidingOn(t, e.ClientOn(clock))
 		s, err := filters.Open(t.Context(), "s", bloom.SlidingSpec{Window: 4 * time.Hour, Capacity: 1000, ErrorRate: 0.01})
 		must(t, err)
 		_, err = s.Add(t.Context(), "a")
 		must(t, err)
-		for it := w.rdb.Scan(t.Context(), 0, w.Prefix+":*:bits", 100).Iterator(); it.Next(t.Context()); {
-			must(t, w.rdb.Del(t.Context(), it.Val()).Err())
+		for it := e.Redis.Scan(t.Context(), 0, e.Prefix+":*:bits", 100).Iterator(); it.Next(t.Context()); {
+			must(t, e.Redis.Del(t.Context(), it.Val()).Err())
 		}
 		isNew, err := s.Add(t.Context(), "b")
 		must(t, err)
@@ -193,7 +192,7 @@ func TestSlidingLostKey(t *testing.T) {
 }
 
 func TestSlidingSpecs(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	each(t, func(t *testing.T, e *env) {
 		good := bloom.SlidingSpec{Window: time.Hour, Periods: 4, Capacity: 100, ErrorRate: 0.01}
 		for want, change := range map[string]func(s *bloom.SlidingSpec){
 			"-1 periods; want 1 to 64":                       func(s *bloom.SlidingSpec) { s.Periods = -1 },
@@ -207,22 +206,22 @@ func TestSlidingSpecs(t *testing.T) {
 		} {
 			spec := good
 			change(&spec)
-			if _, err := w.sliding.Open(t.Context(), "s", spec); err == nil || !strings.Contains(err.Error(), want) {
+			if _, err := e.sliding.Open(t.Context(), "s", spec); err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("%+v: the error is %v, want %q", spec, err, want)
 			}
 		}
-		_, err := w.sliding.Open(t.Context(), "s", bloom.SlidingSpec{})
+		_, err := e.sliding.Open(t.Context(), "s", bloom.SlidingSpec{})
 		is(t, err, bloom.ErrNotFound)
-		if n := w.keysOf(t); n != 0 {
+		if n := len(e.Keys()); n != 0 {
 			t.Errorf("%d keys were written", n)
 		}
-		_, err = w.sliding.Open(t.Context(), "s", good)
+		_, err = e.sliding.Open(t.Context(), "s", good)
 		must(t, err)
 		other := good
 		other.Capacity++
-		_, err = w.sliding.Open(t.Context(), "s", other)
+		_, err = e.sliding.Open(t.Context(), "s", other)
 		is(t, err, bloom.ErrMismatch)
-		s, err := w.sliding.Open(t.Context(), "s", bloom.SlidingSpec{})
+		s, err := e.sliding.Open(t.Context(), "s", bloom.SlidingSpec{})
 		must(t, err)
 		if s.Spec() != good {
 			t.Errorf("the spec is %v", s.Spec())

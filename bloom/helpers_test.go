@@ -4,45 +4,44 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/redis/go-redis/v9"
+	"go.uber.org/goleak"
 
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/bloom"
-	"github.com/redoubt-go/redoubt/internal/test/clienttest"
 	"github.com/redoubt-go/redoubt/internal/test/doors"
+	"github.com/redoubt-go/redoubt/internal/test/exampleserver"
 	"github.com/redoubt-go/redoubt/internal/test/expect"
-	"github.com/redoubt-go/redoubt/internal/test/redistest"
+	"github.com/redoubt-go/redoubt/internal/test/testenv"
 )
 
-// world is one back end with filters on it.
-type world struct {
-	redistest.Backend
-	t       testing.TB
-	rdb     *redis.Client // for looking at keys
-	conn    redoubt.Conn
-	client  *redoubt.Client
+func TestMain(m *testing.M) { goleak.VerifyTestMain(doors.M{TestingM: exampleserver.M{M: m}}) }
+
+var connect = exampleserver.Connect
+
+// env is one back end with filters on it.
+type env struct {
+	*testenv.Env
 	filters *bloom.Filters
 	sliding *bloom.SlidingFilters
 }
 
 // each runs a test on every back end.
-func each(t *testing.T, run func(t *testing.T, w *world)) {
-	doors.EachInFull(t, func(t *testing.T, b redistest.Backend) { run(t, newWorld(t, b)) })
+func each(t *testing.T, run func(t *testing.T, e *env)) {
+	testenv.EachInFull(t, func(t *testing.T, e *testenv.Env) { run(t, newEnv(e)) })
 }
 
-func newWorld(t testing.TB, b redistest.Backend) *world {
-	w := &world{Backend: b, t: t, rdb: clienttest.Dial(t, b.Addr)}
-	w.conn = clienttest.Wrap(t, w.rdb)
-	w.client, w.filters = w.on(w.conn)
-	w.sliding = slidingOn(t, w.client)
-	return w
+func newEnv(on *testenv.Env) *env {
+	e := &env{Env: on}
+	e.Client, e.filters = e.on(e.Conn)
+	e.sliding = slidingOn(e.T, e.Client)
+	return e
 }
 
 // on returns the filters of another process.
-func (w *world) on(conn redoubt.Conn) (*redoubt.Client, *bloom.Filters) {
-	client := clienttest.New(w.t, conn, w.Prefix)
+func (e *env) on(conn redoubt.Conn) (*redoubt.Client, *bloom.Filters) {
+	client := e.ClientOn(conn)
 	filters, err := bloom.New(client, bloom.Options{})
-	must(w.t, err)
+	must(e.T, err)
 	return client, filters
 }
 
@@ -55,10 +54,10 @@ func slidingOn(t testing.TB, client *redoubt.Client) *bloom.SlidingFilters {
 }
 
 // open opens a filter as another process would: nothing is known of it.
-func (w *world) open(name string, spec bloom.Spec) *bloom.Filter {
-	w.t.Helper()
-	f, err := w.filters.Open(w.t.Context(), name, spec)
-	must(w.t, err)
+func (e *env) open(name string, spec bloom.Spec) *bloom.Filter {
+	e.T.Helper()
+	f, err := e.filters.Open(e.T.Context(), name, spec)
+	must(e.T, err)
 	return f
 }
 
@@ -105,10 +104,4 @@ func all(t testing.TB, f *bloom.Filter, items ...string) {
 	if n := maybe(t, f, items...); n != len(items) {
 		t.Fatalf("%d of %d items are denied", len(items)-n, len(items))
 	}
-}
-
-// keysOf counts the keys of the test.
-func (w *world) keysOf(t testing.TB) int {
-	t.Helper()
-	return len(clienttest.Keys(t, w.rdb, w.Prefix))
 }
