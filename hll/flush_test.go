@@ -16,11 +16,11 @@ import (
 //
 // Promise: counts are sent within FlushEvery, at FlushBytes, and by Close.
 func TestFlushes(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		often, _ := w.visitors(hll.Options{FlushEvery: 20 * time.Millisecond})
+	each(t, func(t *testing.T, e *env) {
+		often, _ := e.visitors(hll.Options{FlushEvery: 20 * time.Millisecond})
 		must(t, often.Add("often", "x"))
 		await.Until(t, 30*time.Second, "a flush by time", func() bool { return count(t, often, "often", noon).Visitors == 1 })
-		large, _ := w.visitors(hll.Options{FlushBytes: 10_000})
+		large, _ := e.visitors(hll.Options{FlushBytes: 10_000})
 		must(t, large.Add("large-0", "x"))
 		await.Always(t, 50*time.Millisecond, "nothing is sent", func() bool { return count(t, large, "large-0", noon).Visitors == 0 })
 		for i := range 100 {
@@ -28,7 +28,7 @@ func TestFlushes(t *testing.T) {
 		}
 		await.Until(t, 30*time.Second, "a flush by size", func() bool { return count(t, large, "large-0", noon).Visitors == 1 })
 
-		closed, _ := w.visitors(hll.Options{})
+		closed, _ := e.visitors(hll.Options{})
 		must(t, closed.Add("closed", "x"))
 		must(t, closed.Close())
 		must(t, closed.Close())
@@ -44,11 +44,11 @@ func TestFlushes(t *testing.T) {
 //
 // Promise: a view that was sent counts once, even if it is lost on the way and sent again.
 func TestLostBatches(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		v, _ := w.visitors(hll.Options{})
+	each(t, func(t *testing.T, e *env) {
+		v, _ := e.visitors(hll.Options{})
 		want := hll.Count{}
 		for step, how := range []int32{losesCommands, losesReplies, losesReplies, whole, losesCommands, losesReplies, whole} {
-			w.conn.broken.Store(how)
+			e.link.broken.Store(how)
 			for i := range 3 {
 				must(t, v.Add("p", fmt.Sprint(step, i)))
 				must(t, v.Add("p", fmt.Sprint(step, i)))
@@ -68,12 +68,12 @@ func TestLostBatches(t *testing.T) {
 			}
 		}
 		// Close says what is lost.
-		w.conn.broken.Store(losesCommands)
+		e.link.broken.Store(losesCommands)
 		must(t, v.Add("p", "last"))
 		err := v.Close()
 		is(t, err, redoubt.ErrUnknownOutcome)
 		says(t, err, "bytes of counts are not sent")
-		w.conn.broken.Store(whole)
+		e.link.broken.Store(whole)
 		must(t, v.Close())
 		want.Visitors, want.Views = want.Visitors+1, want.Views+1
 		if c := count(t, v, "p", noon); c != want {
@@ -86,9 +86,9 @@ func TestLostBatches(t *testing.T) {
 //
 // Promise: a view that was sent counts once, even if it is lost on the way and sent again.
 func TestConcurrent(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		v, _ := w.visitors(hll.Options{FlushEvery: 10 * time.Millisecond})
-		other, _ := w.visitors(hll.Options{FlushEvery: 10 * time.Millisecond})
+	each(t, func(t *testing.T, e *env) {
+		v, _ := e.visitors(hll.Options{FlushEvery: 10 * time.Millisecond})
+		other, _ := e.visitors(hll.Options{FlushEvery: 10 * time.Millisecond})
 		var wg sync.WaitGroup
 		for g := range 8 {
 			wg.Go(func() {
@@ -116,9 +116,9 @@ func TestConcurrent(t *testing.T) {
 //
 // Promise: while the server is away, unsent counts take at most MaxBytes.
 func TestFull(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		v, _ := w.visitors(hll.Options{MaxBytes: 64 << 10})
-		w.conn.broken.Store(losesCommands)
+	each(t, func(t *testing.T, e *env) {
+		v, _ := e.visitors(hll.Options{MaxBytes: 64 << 10})
+		e.link.broken.Store(losesCommands)
 		counted := int64(0)
 		for i := range 1000 {
 			err := v.Add(fmt.Sprint("p", i), "x")
@@ -134,7 +134,7 @@ func TestFull(t *testing.T) {
 		// A page that has a tally takes visits that need no room.
 		must(t, v.Add("p0", "x"))
 		is(t, v.Flush(t.Context()), redoubt.ErrUnknownOutcome)
-		w.conn.broken.Store(whole)
+		e.link.broken.Store(whole)
 		must(t, v.Flush(t.Context()))
 		var pages []string
 		for i := range 1000 {
@@ -150,15 +150,15 @@ func TestFull(t *testing.T) {
 
 // OnError gets the error of a background flush that failed. The counts are kept.
 func TestOnError(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	each(t, func(t *testing.T, e *env) {
 		errs := make(chan error, 1)
-		v, _ := w.visitors(hll.Options{FlushEvery: 10 * time.Millisecond, OnError: func(err error) {
+		v, _ := e.visitors(hll.Options{FlushEvery: 10 * time.Millisecond, OnError: func(err error) {
 			select {
 			case errs <- err:
 			default:
 			}
 		}})
-		w.conn.broken.Store(losesCommands)
+		e.link.broken.Store(losesCommands)
 		must(t, v.Add("p", "x"))
 		select {
 		case err := <-errs:
@@ -166,7 +166,7 @@ func TestOnError(t *testing.T) {
 		case <-time.After(30 * time.Second):
 			t.Fatal("nobody hears of it")
 		}
-		w.conn.broken.Store(whole)
+		e.link.broken.Store(whole)
 		must(t, v.Flush(t.Context()))
 		if c := count(t, v, "p", noon); c != (hll.Count{Visitors: 1, Views: 1}) {
 			t.Errorf("%+v is counted", c)
@@ -178,11 +178,11 @@ func TestOnError(t *testing.T) {
 //
 // Promise: a page whose key holds something else does not hold up the others.
 func TestHopelessPage(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		v, _ := w.visitors(hll.Options{})
-		bad, other := w.Prefix+":{bad}:visitors:2026-11-21", w.Prefix+":{text}:visitors:2026-11-21"
-		must(t, w.rdb.LPush(t.Context(), bad, "x").Err())
-		must(t, w.rdb.Set(t.Context(), other, "text", 0).Err())
+	each(t, func(t *testing.T, e *env) {
+		v, _ := e.visitors(hll.Options{})
+		bad, other := e.Prefix+":{bad}:visitors:2026-11-21", e.Prefix+":{text}:visitors:2026-11-21"
+		must(t, e.Redis.LPush(t.Context(), bad, "x").Err())
+		must(t, e.Redis.Set(t.Context(), other, "text", 0).Err())
 		for i := range 500 {
 			must(t, v.Add("bad", fmt.Sprint(i)))
 			must(t, v.Add("text", fmt.Sprint(i)))
@@ -193,10 +193,10 @@ func TestHopelessPage(t *testing.T) {
 		if c := count(t, v, "good", noon); c != (hll.Count{Visitors: 1, Views: 500}) || v.Bytes() != 0 {
 			t.Errorf("%+v is counted, and %d bytes wait", c, v.Bytes())
 		}
-		if keys := w.keys(); len(keys) != 4 {
+		if keys := e.Keys(); len(keys) != 4 {
 			t.Errorf("the keys are %v", keys)
 		}
-		if got := w.rdb.Get(t.Context(), other).Val(); got != "text" {
+		if got := e.Redis.Get(t.Context(), other).Val(); got != "text" {
 			t.Errorf("the text is %q", got)
 		}
 	})

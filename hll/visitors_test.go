@@ -16,6 +16,7 @@ import (
 	"github.com/redoubt-go/redoubt/hll"
 	"github.com/redoubt-go/redoubt/internal/test/await"
 	"github.com/redoubt-go/redoubt/internal/test/redistest"
+	"github.com/redoubt-go/redoubt/internal/test/testenv"
 )
 
 func count(t *testing.T, v *hll.Visitors, page string, at time.Time) hll.Count {
@@ -30,11 +31,11 @@ func count(t *testing.T, v *hll.Visitors, page string, at time.Time) hll.Count {
 //
 // Promise: a batch adds to the server, register for register, what PFADD of the same visitors adds.
 func TestSameAsPfadd(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		v, _ := w.visitors(hll.Options{})
+	each(t, func(t *testing.T, e *env) {
+		v, _ := e.visitors(hll.Options{})
 		for _, n := range []int{1, 5, 511, 512, 513, 2000, 20_000} {
-			page, plain := fmt.Sprint("p", n), w.Prefix+":plain"
-			pipe := w.rdb.Pipeline()
+			page, plain := fmt.Sprint("p", n), e.Prefix+":plain"
+			pipe := e.Redis.Pipeline()
 			for i := range n {
 				visitor := fmt.Sprint("visitor-", i)
 				must(t, v.Add(page, visitor))
@@ -46,25 +47,25 @@ func TestSameAsPfadd(t *testing.T) {
 			must(t, v.Flush(t.Context()))
 			_, err := pipe.Exec(t.Context())
 			must(t, err)
-			ours := w.Prefix + ":{" + page + "}:visitors:2026-11-21"
+			ours := e.Prefix + ":{" + page + "}:visitors:2026-11-21"
 			// The union has as many as either, so they are the same.
-			got, want := w.rdb.PFCount(t.Context(), ours).Val(), w.rdb.PFCount(t.Context(), plain).Val()
+			got, want := e.Redis.PFCount(t.Context(), ours).Val(), e.Redis.PFCount(t.Context(), plain).Val()
 			both := want
-			if !w.pool() { // these keys are on several servers
-				both = w.rdb.PFCount(t.Context(), ours, plain).Val()
+			if !e.pool() { // these keys are on several servers
+				both = e.Redis.PFCount(t.Context(), ours, plain).Val()
 			}
 			var a, b hll.Sketch
-			must(t, a.UnmarshalBinary([]byte(w.rdb.Get(t.Context(), ours).Val())))
-			must(t, b.UnmarshalBinary([]byte(w.rdb.Get(t.Context(), plain).Val())))
+			must(t, a.UnmarshalBinary([]byte(e.Redis.Get(t.Context(), ours).Val())))
+			must(t, b.UnmarshalBinary([]byte(e.Redis.Get(t.Context(), plain).Val())))
 			if a != b || got != want || both != want {
 				t.Errorf("%d visitors: %d, of PFADD %d, together %d", n, got, want, both)
 			}
 			if c := count(t, v, page, noon); c != (hll.Count{Visitors: want, Views: int64(n)}) {
 				t.Errorf("%d visitors are counted as %+v", n, c)
 			}
-			must(t, w.rdb.Del(t.Context(), plain).Err())
+			must(t, e.Redis.Del(t.Context(), plain).Err())
 		}
-		for _, k := range w.keys() {
+		for _, k := range e.Keys() {
 			if strings.HasSuffix(k, ":work") {
 				t.Errorf("%s is left", k)
 			}
@@ -77,8 +78,8 @@ func TestSameAsPfadd(t *testing.T) {
 //
 // Promise: the standard error of the number of visitors is 0.81 %.
 func TestError(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		v, _ := w.visitors(hll.Options{})
+	each(t, func(t *testing.T, e *env) {
+		v, _ := e.visitors(hll.Options{})
 		const pages, visitors = 40, 20_000
 		for p := range pages {
 			page := fmt.Sprint("page-", p)
@@ -105,8 +106,8 @@ func TestError(t *testing.T) {
 //
 // Promise: a visitor counts once in a union, on any pages and days and in any slots.
 func TestUnions(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		v, _ := w.visitors(hll.Options{})
+	each(t, func(t *testing.T, e *env) {
+		v, _ := e.visitors(hll.Options{})
 		rng := rand.New(rand.NewPCG(1, 2))
 		type visit struct{ page, day, visitor int }
 		var visits []visit
@@ -169,28 +170,28 @@ func TestUnions(t *testing.T) {
 //
 // Promise: a visitor counts once in a union, on any pages and days and in any slots.
 func TestCountKeys(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		a, b := w.Prefix+":{a}", w.Prefix+":{b}"
-		if w.pool() {
-			b = w.Prefix + ":{a}b" // PFCOUNT wants one server
+	each(t, func(t *testing.T, e *env) {
+		a, b := e.Prefix+":{a}", e.Prefix+":{b}"
+		if e.pool() {
+			b = e.Prefix + ":{a}b" // PFCOUNT wants one server
 		}
 		var s hll.Sketch
 		for i := range 3000 {
-			must(t, w.rdb.PFAdd(t.Context(), []string{a, b}[i%2], i, i+1).Err())
+			must(t, e.Redis.PFAdd(t.Context(), []string{a, b}[i%2], i, i+1).Err())
 			s.Add(fmt.Sprint(i))
 			s.Add(fmt.Sprint(i + 1))
 		}
-		v, _ := w.visitors(hll.Options{})
-		got, err := v.CountKeys(t.Context(), a, b, w.Prefix+":none")
+		v, _ := e.visitors(hll.Options{})
+		got, err := v.CountKeys(t.Context(), a, b, e.Prefix+":none")
 		must(t, err)
-		if want := w.rdb.PFCount(t.Context(), a, b).Val(); got != want || s.Count() != want {
+		if want := e.Redis.PFCount(t.Context(), a, b).Val(); got != want || s.Count() != want {
 			t.Errorf("%d, and %d, want %d", got, s.Count(), want)
 		}
 		// A sketch is a key's value, and the reverse.
 		data, err := s.MarshalBinary()
 		must(t, err)
-		must(t, w.rdb.Set(t.Context(), a, data, 0).Err())
-		if n := w.rdb.PFCount(t.Context(), a, b).Val(); n != got {
+		must(t, e.Redis.Set(t.Context(), a, data, 0).Err())
+		if n := e.Redis.PFCount(t.Context(), a, b).Val(); n != got {
 			t.Errorf("the sketch counts %d as a key, want %d", n, got)
 		}
 		var other hll.Sketch
@@ -198,11 +199,11 @@ func TestCountKeys(t *testing.T) {
 		if other != s {
 			t.Error("a merged sketch is another")
 		}
-		must(t, w.rdb.Set(t.Context(), a, "text", 0).Err())
+		must(t, e.Redis.Set(t.Context(), a, "text", 0).Err())
 		_, err = v.CountKeys(t.Context(), a, b)
 		is(t, err, redoubt.ErrWrongType)
 		says(t, err, "not a HyperLogLog", a)
-		must(t, w.rdb.Set(t.Context(), w.Prefix+":{p}:visitors:2026-11-21", "text", 0).Err())
+		must(t, e.Redis.Set(t.Context(), e.Prefix+":{p}:visitors:2026-11-21", "text", 0).Err())
 		for _, pages := range [][]string{{"p"}, {"p", "q"}} { // by PFCOUNT, and by sketches
 			_, err = v.Last(t.Context(), 1, pages...)
 			is(t, err, redoubt.ErrWrongType)
@@ -234,7 +235,7 @@ func TestCountKeys(t *testing.T) {
 //
 // Promise: a day is a day of the time zone, and is kept for as long as Keep says.
 func TestPeriods(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	each(t, func(t *testing.T, e *env) {
 		tokyo, err := time.LoadLocation("Asia/Tokyo")
 		must(t, err)
 		paris, err := time.LoadLocation("Europe/Paris")
@@ -254,7 +255,7 @@ func TestPeriods(t *testing.T) {
 		} {
 			at, err := time.Parse(time.RFC3339, c.at)
 			must(t, err)
-			v, clock := w.visitors(c.opts)
+			v, clock := e.visitors(c.opts)
 			page := fmt.Sprint("p", i)
 			// The clock comes from the period before, whose visits are not these.
 			clock.Set(at.Add(-25 * time.Hour))
@@ -263,8 +264,8 @@ func TestPeriods(t *testing.T) {
 			must(t, v.Add(page, "x"))
 			must(t, v.Add(page, "y"))
 			must(t, v.Flush(t.Context()))
-			key := w.Prefix + ":{" + page + "}:visitors:" + c.label
-			if n := w.rdb.PFCount(t.Context(), key).Val(); n != 2 {
+			key := e.Prefix + ":{" + page + "}:visitors:" + c.label
+			if n := e.Redis.PFCount(t.Context(), key).Val(); n != 2 {
 				t.Errorf("%v: %d visitors in %s, want 2", c, n, key)
 			}
 			if last, err := v.Last(t.Context(), 1, page); err != nil || last.Visitors != 2 {
@@ -276,11 +277,11 @@ func TestPeriods(t *testing.T) {
 
 // A slow reading of the clock does not put back the period that a later reading has begun.
 func TestPeriodStays(t *testing.T) {
-	w := newWorld(t, redistest.Backend{Prefix: "p"})
+	e := newEnv(testenv.New(t, redistest.Backend{Prefix: "p"}))
 	var look atomic.Pointer[func() time.Time]
 	set := func(f func() time.Time) { look.Store(&f) }
 	set(func() time.Time { return noon })
-	v, err := hll.NewWithClock(w.client, hll.Options{Period: hll.Hourly}, func() time.Time { return (*look.Load())() })
+	v, err := hll.NewWithClock(e.Client, hll.Options{Period: hll.Hourly}, func() time.Time { return (*look.Load())() })
 	must(t, err)
 	looks, over := make(chan struct{}, 10), make(chan struct{})
 	set(func() time.Time { looks <- struct{}{}; <-over; return noon })
@@ -306,8 +307,8 @@ func TestPeriodStays(t *testing.T) {
 //
 // Promise: a day is a day of the time zone, and is kept for as long as Keep says.
 func TestNamedPeriods(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		v, clock := w.visitors(hll.Options{})
+	each(t, func(t *testing.T, e *env) {
+		v, clock := e.visitors(hll.Options{})
 		tomorrow := noon.AddDate(0, 0, 1)
 		must(t, v.AddAt("p", "a", noon))
 		must(t, v.Add("p", "b"))
@@ -335,10 +336,10 @@ func TestNamedPeriods(t *testing.T) {
 //
 // Promise: a day is a day of the time zone, and is kept for as long as Keep says.
 func TestPeriodTurns(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	each(t, func(t *testing.T, e *env) {
 		var now atomic.Int64
 		now.Store(noon.UnixMilli())
-		v, err := hll.NewWithClock(w.client, hll.Options{Period: hll.Hourly, Keep: long}, func() time.Time { return time.UnixMilli(now.Load()) })
+		v, err := hll.NewWithClock(e.Client, hll.Options{Period: hll.Hourly, Keep: long}, func() time.Time { return time.UnixMilli(now.Load()) })
 		must(t, err)
 		must(t, v.Add("p", "a"))
 		must(t, v.Add("p", "b"))
@@ -361,16 +362,16 @@ func TestPeriodTurns(t *testing.T) {
 //
 // Promise: a day is a day of the time zone, and is kept for as long as Keep says.
 func TestKeep(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		v, clock := w.visitors(hll.Options{Keep: 48 * time.Hour})
+	each(t, func(t *testing.T, e *env) {
+		v, clock := e.visitors(hll.Options{Keep: 48 * time.Hour})
 		now := time.Now()
 		clock.Set(now)
 		must(t, v.Add("p", "x"))
 		must(t, v.Flush(t.Context()))
 		midnight := now.UTC().Truncate(24 * time.Hour).Add(24 * time.Hour)
-		keys := w.keys()
+		keys := e.Keys()
 		for _, k := range keys {
-			if until := time.Unix(int64(w.rdb.ExpireTime(t.Context(), k).Val()/time.Second), 0); !until.Equal(midnight.Add(48 * time.Hour)) {
+			if until := time.Unix(int64(e.Redis.ExpireTime(t.Context(), k).Val()/time.Second), 0); !until.Equal(midnight.Add(48 * time.Hour)) {
 				t.Errorf("%s is kept until %v", k, until)
 			}
 		}
@@ -384,12 +385,12 @@ func TestKeep(t *testing.T) {
 
 // Pages are sent together, and counted together.
 func TestRoundTrips(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		v, _ := w.visitors(hll.Options{})
+	each(t, func(t *testing.T, e *env) {
+		v, _ := e.visitors(hll.Options{})
 		trips := func(f func()) int64 {
-			before := w.conn.Trips.Load()
+			before := e.link.Trips.Load()
 			f()
-			return w.conn.Trips.Load() - before
+			return e.link.Trips.Load() - before
 		}
 		var pages []string
 		for i := range 100 {
@@ -414,11 +415,11 @@ func TestRoundTrips(t *testing.T) {
 
 // Promise: bad input is refused, and nothing is written.
 func TestBadInput(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	each(t, func(t *testing.T, e *env) {
 		_, err := hll.New(nil, hll.Options{Period: 7, Keep: time.Millisecond, FlushEvery: -1, MaxBytes: 1, FlushBytes: 2})
 		says(t, err, "client is nil", "Period is Period(7); want Daily or Hourly", "Keep is 1ms; want whole seconds",
 			"FlushEvery is -1ns; want 10ms to 1h", "MaxBytes is 1; want 65536", "FlushBytes is 2; want 1 to MaxBytes")
-		v, _ := w.visitors(hll.Options{})
+		v, _ := e.visitors(hll.Options{})
 		is(t, v.Add("", "x"), redoubt.ErrInvalidName)
 		is(t, v.Add(strings.Repeat("x", 513), "x"), redoubt.ErrInvalidName)
 		says(t, v.AddAt("p", "x", time.Unix(0, 0)), "want one from 1970-01-02")
@@ -436,7 +437,7 @@ func TestBadInput(t *testing.T) {
 		cancel()
 		must(t, v.Add("p", "x"))
 		is(t, v.Flush(ended), context.Canceled)
-		if keys := w.keys(); len(keys) != 0 {
+		if keys := e.Keys(); len(keys) != 0 {
 			t.Errorf("the keys are %v", keys)
 		}
 	})

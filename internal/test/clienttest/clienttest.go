@@ -100,16 +100,3 @@ func Open(tb testing.TB, url string) *redoubt.Client {
 	tb.Cleanup(func() { _ = conn.Close() })
 	return New(tb, conn, "")
 }
-
-// Keys returns the keys of one server that begin with a prefix of clients.
-func Keys(tb testing.TB, rdb *redis.Client, prefix string) (keys []string) {
-	tb.Helper()
-	it := rdb.Scan(tb.Context(), 0, prefix+":*", 1000).Iterator()
-	for it.Next(tb.Context()) {
-		keys = append(keys, it.Val())
-	}
-	if err := it.Err(); err != nil {
-		tb.Fatal(err)
-	}
-	return keys
-}

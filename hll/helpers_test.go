@@ -8,40 +8,42 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
+	"go.uber.org/goleak"
 
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/hll"
 	"github.com/redoubt-go/redoubt/internal/test/clienttest"
 	"github.com/redoubt-go/redoubt/internal/test/doors"
+	"github.com/redoubt-go/redoubt/internal/test/exampleserver"
 	"github.com/redoubt-go/redoubt/internal/test/expect"
-	"github.com/redoubt-go/redoubt/internal/test/redistest"
+	"github.com/redoubt-go/redoubt/internal/test/testenv"
 )
 
-// world is one back end with visitors on it.
-type world struct {
-	redistest.Backend
-	t      testing.TB
-	rdb    *redis.Client // for looking at keys
-	conn   *link
-	client *redoubt.Client
+func TestMain(m *testing.M) { goleak.VerifyTestMain(doors.M{TestingM: exampleserver.M{M: m}}) }
+
+var connect = exampleserver.Connect
+
+// env is one back end with a client on a link.
+type env struct {
+	*testenv.Env
+	link *link
 }
 
 // each runs a test on every back end.
-func each(t *testing.T, run func(t *testing.T, w *world)) {
+func each(t *testing.T, run func(t *testing.T, e *env)) {
 	t.Parallel()
-	doors.EachInFull(t, func(t *testing.T, b redistest.Backend) { run(t, newWorld(t, b)) })
+	testenv.EachInFull(t, func(t *testing.T, e *testenv.Env) { run(t, newEnv(e)) })
 }
 
-func newWorld(t testing.TB, b redistest.Backend) *world {
-	w := &world{Backend: b, t: t, rdb: clienttest.Dial(t, b.Addr), conn: &link{}}
-	w.conn.Conn = clienttest.Wrap(t, w.rdb)
-	w.client = clienttest.New(t, w.conn, b.Prefix)
-	return w
+func newEnv(on *testenv.Env) *env {
+	e := &env{on, &link{}}
+	e.link.Conn = e.Conn
+	e.Client = e.ClientOn(e.link)
+	return e
 }
 
 // pool reports whether the keys are on several servers.
-func (w *world) pool() bool { return strings.HasSuffix(w.Name, "pool") }
+func (e *env) pool() bool { return strings.HasSuffix(e.Name, "pool") }
 
 // noon is the time at which all tests of periods begin.
 var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
@@ -52,8 +54,8 @@ const long = 100 * 365 * 24 * time.Hour
 
 // visitors returns Visitors whose clock stands at noon. By default they flush only when a test says
 // so.
-func (w *world) visitors(opts hll.Options) (*hll.Visitors, *clock) {
-	w.t.Helper()
+func (e *env) visitors(opts hll.Options) (*hll.Visitors, *clock) {
+	e.T.Helper()
 	if opts.FlushEvery == 0 {
 		opts.FlushEvery = time.Hour
 	}
@@ -61,10 +63,10 @@ func (w *world) visitors(opts hll.Options) (*hll.Visitors, *clock) {
 		opts.Keep = long
 	}
 	c := &clock{now: noon}
-	v, err := hll.NewWithClock(w.client, opts, c.Now)
-	must(w.t, err)
+	v, err := hll.NewWithClock(e.Client, opts, c.Now)
+	must(e.T, err)
 	c.v = v
-	w.t.Cleanup(func() {
+	e.T.Cleanup(func() {
 		_ = v.Close()
 	})
 	return v, c
@@ -88,12 +90,6 @@ func (c *clock) Set(t time.Time) {
 	c.now = t
 	c.mu.Unlock()
 	c.v.Turn()
-}
-
-// keys returns the keys of the test.
-func (w *world) keys() []string {
-	w.t.Helper()
-	return clienttest.Keys(w.t, w.rdb, w.Prefix)
 }
 
 var must, is, says = expect.Must, expect.Is, expect.Says
