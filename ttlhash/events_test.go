@@ -52,13 +52,13 @@ func (l *listener) values() map[string]string {
 // Promise: A field that expires makes at most one event, which all loops get; a field that is
 // removed or replaced before makes none.
 func TestEvents(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		h := w.with(ttlhash.Options{Events: true})
+	each(t, func(t *testing.T, e *env) {
+		h := e.with(ttlhash.Options{Events: true})
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		one, two := listen(ctx, h, "0"), listen(ctx, w.hashes, "0")
+		one, two := listen(ctx, h, "0"), listen(ctx, e.hashes, "0")
 		want := map[string]string{}
-		began := w.now()
+		began := e.now()
 		for i := range 50 {
 			f := fmt.Sprint("f", i)
 			must(t, h.Set(ctx, "h", f, "v"+f, time.Duration(100+i)*time.Millisecond))
@@ -66,21 +66,21 @@ func TestEvents(t *testing.T) {
 		}
 		must(t, h.Set(ctx, "h", "extended", "v", 100*time.Millisecond))
 		// A client without events keeps a field's event when it extends the field.
-		_, _, err := w.hashes.Touch(ctx, "h", "extended", 300*time.Millisecond)
+		_, _, err := e.hashes.Touch(ctx, "h", "extended", 300*time.Millisecond)
 		must(t, err)
-		must(t, w.hashes.Set(ctx, "h", "no event", "v", 100*time.Millisecond))
+		must(t, e.hashes.Set(ctx, "h", "no event", "v", 100*time.Millisecond))
 		want["extended"] = "v"
 		all := func(l *listener) func() bool { return func() bool { return maps.Equal(l.values(), want) } }
 		await.Until(t, time.Minute, "one hears all", all(one))
 		await.Until(t, time.Minute, "two hears all", all(two))
 		await.Always(t, 200*time.Millisecond, "no more comes", all(one))
 		one.mu.Lock()
-		for i, e := range one.events {
-			if e.Deadline.Before(began.Add(50*time.Millisecond)) || e.Deadline.After(w.now()) {
-				t.Errorf("%+v", e)
+		for i, event := range one.events {
+			if event.Deadline.Before(began.Add(50*time.Millisecond)) || event.Deadline.After(e.now()) {
+				t.Errorf("%+v", event)
 			}
-			if i > 0 && e.ID <= one.events[i-1].ID {
-				t.Errorf("%s after %s", e.ID, one.events[i-1].ID)
+			if i > 0 && event.ID <= one.events[i-1].ID {
+				t.Errorf("%s after %s", event.ID, one.events[i-1].ID)
 			}
 		}
 		middle := one.events[30].ID
@@ -100,9 +100,9 @@ func TestEvents(t *testing.T) {
 // Promise: A field that expires makes at most one event, which all loops get; a field that is
 // removed or replaced before makes none.
 func TestEventsFromNowOn(t *testing.T) {
-	emulating(t, func(t *testing.T, w *world) {
-		c := w.freeze()
-		h := w.with(ttlhash.Options{Events: true})
+	emulating(t, func(t *testing.T, e *env) {
+		c := e.freeze()
+		h := e.with(ttlhash.Options{Events: true})
 		ctx := t.Context()
 		must(t, h.Set(ctx, "h", "before", "1", time.Second))
 		c.Advance(10 * time.Second)
@@ -141,7 +141,7 @@ func TestEventsFromNowOn(t *testing.T) {
 		c.Advance(10 * time.Second)
 		_, err = h.Sweep(ctx, "h")
 		must(t, err)
-		if n := w.rdb.ZCard(ctx, w.key("h", "ttlevents")).Val(); n != 4 {
+		if n := e.Redis.ZCard(ctx, e.Key("h", "ttlevents")).Val(); n != 4 {
 			t.Errorf("%d events, want 4", n)
 		}
 		l := listen(ctx, h, "")
@@ -161,8 +161,8 @@ func TestEventsFromNowOn(t *testing.T) {
 // Promise: A field that expires makes at most one event, which all loops get; a field that is
 // removed or replaced before makes none.
 func TestEventsAreMadeOnce(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		h := w.with(ttlhash.Options{Events: true})
+	each(t, func(t *testing.T, e *env) {
+		h := e.with(ttlhash.Options{Events: true})
 		ctx := t.Context()
 		var items []ttlhash.Item
 		want := map[string]string{}

@@ -10,12 +10,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/internal/test/await"
 	"github.com/redoubt-go/redoubt/internal/test/faults"
 	"github.com/redoubt-go/redoubt/internal/test/redistest"
+	"github.com/redoubt-go/redoubt/internal/test/testenv"
 	"github.com/redoubt-go/redoubt/ttlhash"
 )
 
@@ -46,8 +45,8 @@ func TestKilledServer(t *testing.T) {
 
 func killedRound(t *testing.T, d *faults.Deployment, fault faults.Fault, round uint64, total map[string]int) {
 	t.Helper()
-	w := &world{Backend: redistest.Backend{Prefix: fmt.Sprint("r", round)}, t: t, rdb: d.Direct().(*redis.Client), native: true}
-	w.conn = d.Conn(t, d.Direct(), fault)
+	e := &env{Env: testenv.On(t, redistest.Backend{Prefix: fmt.Sprint("r", round)}, d.Direct()), native: true}
+	e.Conn = d.Conn(t, d.Direct(), fault)
 	rng := rand.New(rand.NewPCG(round, 1))
 	ctx, cancel := context.WithTimeout(t.Context(), fault.Round(d))
 	defer cancel()
@@ -57,7 +56,7 @@ func killedRound(t *testing.T, d *faults.Deployment, fault faults.Fault, round u
 	for i := range 6 {
 		u := &user{
 			t: t, rng: rand.New(rand.NewPCG(rng.Uint64(), 1)), counts: map[string]int{},
-			hashes: w.with(ttlhash.Options{Emulate: i%2 == 1}), name: names[i%2],
+			hashes: e.with(ttlhash.Options{Emulate: i%2 == 1}), name: names[i%2],
 		}
 		for f := range 4 {
 			u.fields = append(u.fields, &userField{name: fmt.Sprint(i, "-", f), may: []state{{}}})
@@ -69,7 +68,7 @@ func killedRound(t *testing.T, d *faults.Deployment, fault faults.Fault, round u
 			}
 		})
 	}
-	fault.Strike(ctx, t, &faults.Site{Deployment: d, Prefix: w.Prefix, Tags: names}, rng)
+	fault.Strike(ctx, t, &faults.Site{Deployment: d, Prefix: e.Prefix, Tags: names}, rng)
 	wg.Wait()
 	for _, u := range users {
 		for _, f := range u.fields {
@@ -80,7 +79,7 @@ func killedRound(t *testing.T, d *faults.Deployment, fault faults.Fault, round u
 			total[what] += n
 		}
 	}
-	await.Until(t, time.Minute, "nothing is left", func() bool { return len(w.left(names[0]))+len(w.left(names[1])) == 0 })
+	await.Until(t, time.Minute, "nothing is left", func() bool { return len(e.left(names[0]))+len(e.left(names[1])) == 0 })
 }
 
 // A user is a process with fields of its own, in a hash with other users' fields.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/redoubt-go/redoubt/internal/test/await"
 	"github.com/redoubt-go/redoubt/internal/test/redistest"
+	"github.com/redoubt-go/redoubt/internal/test/testenv"
 	"github.com/redoubt-go/redoubt/ttlhash"
 )
 
@@ -19,10 +20,10 @@ import (
 // Promise: When no process runs any more, all fields are gone after the last deadline, with
 // events a minute later, and the events an hour later.
 func TestNothingIsLeft(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	each(t, func(t *testing.T, e *env) {
 		ctx := t.Context()
 		for name, opts := range map[string]ttlhash.Options{"plain": {}, "events": {Events: true}} {
-			h := w.with(opts)
+			h := e.with(opts)
 			var items []ttlhash.Item
 			for i := range 100 {
 				items = append(items, ttlhash.Item{Field: fmt.Sprint(i), Value: "v", TTL: time.Duration(1+i) * 3 * time.Millisecond})
@@ -37,21 +38,21 @@ func TestNothingIsLeft(t *testing.T) {
 			_, err = h.Remove(ctx, name, "86")
 			must(t, err)
 		}
-		left := func(name string) string { return strings.Join(w.left(name), " ") }
+		left := func(name string) string { return strings.Join(e.left(name), " ") }
 		await.Until(t, time.Minute, "nothing is left of a hash", func() bool { return left("plain") == "" })
 		// Events wait for somebody who makes them; in time they go too.
 		for _, part := range []string{"ttlhash", "ttlindex", "ttlevents"} {
-			key := w.key("events", part)
-			if n := w.rdb.Exists(ctx, key).Val(); n == 1 && part != "ttlhash" || n == 1 && !w.native {
-				if ttl := w.rdb.PTTL(ctx, key).Val(); ttl <= 0 || ttl > 2*ttlhash.EventGrace && part != "ttlevents" || ttl > ttlhash.EventTTL {
+			key := e.Key("events", part)
+			if n := e.Redis.Exists(ctx, key).Val(); n == 1 && part != "ttlhash" || n == 1 && !e.native {
+				if ttl := e.Redis.PTTL(ctx, key).Val(); ttl <= 0 || ttl > 2*ttlhash.EventGrace && part != "ttlevents" || ttl > ttlhash.EventTTL {
 					t.Errorf("%s is left for %v", part, ttl)
 				}
 			}
 		}
-		if w.native {
+		if e.native {
 			longest := time.Duration(0)
-			for _, f := range w.rdb.HKeys(ctx, w.key("events", "ttlhash")).Val() {
-				ms, err := w.rdb.HPTTL(ctx, w.key("events", "ttlhash"), f).Result()
+			for _, f := range e.Redis.HKeys(ctx, e.Key("events", "ttlhash")).Val() {
+				ms, err := e.Redis.HPTTL(ctx, e.Key("events", "ttlhash"), f).Result()
 				must(t, err)
 				if longest = max(longest, time.Duration(ms[0])*time.Millisecond); ms[0] < 0 {
 					t.Errorf("%s is left for ever", f)
@@ -67,18 +68,18 @@ func TestNothingIsLeft(t *testing.T) {
 // A field without a deadline keeps the hash; fields with one still go, with the next
 // writes.
 func TestForEver(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	each(t, func(t *testing.T, e *env) {
 		ctx := t.Context()
-		w.set("h", "goes", "v", 20*time.Millisecond)
-		w.set("h", "stays", "v", ttlhash.Never)
-		if ttl := w.rdb.PTTL(ctx, w.key("h", "ttlhash")).Val(); ttl != -1 {
+		e.set("h", "goes", "v", 20*time.Millisecond)
+		e.set("h", "stays", "v", ttlhash.Never)
+		if ttl := e.Redis.PTTL(ctx, e.Key("h", "ttlhash")).Val(); ttl != -1 {
 			t.Errorf("the hash has a ttl of %v", ttl)
 		}
 		await.Until(t, time.Minute, "a write sweeps", func() bool {
-			w.set("h", "other", "v", time.Minute)
-			return w.rdb.HLen(ctx, w.key("h", "ttlhash")).Val() == 2
+			e.set("h", "other", "v", time.Minute)
+			return e.Redis.HLen(ctx, e.Key("h", "ttlhash")).Val() == 2
 		})
-		w.expect("stays", "v")
+		e.expect("stays", "v")
 	})
 }
 
@@ -86,28 +87,28 @@ func TestForEver(t *testing.T) {
 //
 // Promise: Each write sweeps at most two chunks of the index.
 func TestWritesSweep(t *testing.T) {
-	emulating(t, func(t *testing.T, w *world) {
-		c := w.freeze()
+	emulating(t, func(t *testing.T, e *env) {
+		c := e.freeze()
 		ctx := t.Context()
 		for i := range 500 {
-			w.set("h", fmt.Sprint(i), "v", time.Duration(1+i*7919%500_000)*time.Millisecond)
+			e.set("h", fmt.Sprint(i), "v", time.Duration(1+i*7919%500_000)*time.Millisecond)
 		}
-		w.set("h", "keeps", "v", 100*time.Hour)
+		e.set("h", "keeps", "v", 100*time.Hour)
 		c.Advance(time.Hour)
 		for n, last := 0, int64(501); n < 250; n++ {
 			if n%2 == 0 {
-				w.set("h", "one", "v", time.Hour)
+				e.set("h", "one", "v", time.Hour)
 			} else {
-				_, err := w.hashes.Remove(ctx, "h", "one")
+				_, err := e.hashes.Remove(ctx, "h", "one")
 				must(t, err)
 			}
-			now := w.rdb.HLen(ctx, w.key("h", "ttlhash")).Val()
+			now := e.Redis.HLen(ctx, e.Key("h", "ttlhash")).Val()
 			if gone := last - now; now > 2 && (gone < 1 || gone > 33) {
 				t.Fatalf("write %d: %d fields after %d", n, now, last)
 			}
 			last = now
 		}
-		if n := w.rdb.HLen(ctx, w.key("h", "ttlhash")).Val(); n > 2 {
+		if n := e.Redis.HLen(ctx, e.Key("h", "ttlhash")).Val(); n > 2 {
 			t.Errorf("%d fields are left", n)
 		}
 	})
@@ -118,20 +119,20 @@ func TestWritesSweep(t *testing.T) {
 //
 // Promise: The index has at most 64 chunks more than the hash has fields.
 func TestIndexIsInProportion(t *testing.T) {
-	emulating(t, func(t *testing.T, w *world) {
+	emulating(t, func(t *testing.T, e *env) {
 		ctx := t.Context()
-		chunks := func() int64 { return w.rdb.ZCard(ctx, w.key("h", "ttlindex")).Val() }
-		c := w.freeze()
-		h := w.hashes
+		chunks := func() int64 { return e.Redis.ZCard(ctx, e.Key("h", "ttlindex")).Val() }
+		c := e.freeze()
+		h := e.hashes
 		for i := range 160 {
-			w.set("h", fmt.Sprint("e", i), "v", time.Hour)
+			e.set("h", fmt.Sprint("e", i), "v", time.Hour)
 		}
 		if n := chunks(); n != 10 {
 			t.Errorf("%d chunks for 160 fields that are set one by one, want 10", n)
 		}
 		must(t, h.Delete(ctx, "h"))
 		for i := range 500 {
-			w.set("h", fmt.Sprint("f", i%10), "v", time.Hour)
+			e.set("h", fmt.Sprint("f", i%10), "v", time.Hour)
 			c.Advance(time.Second)
 		}
 		if n := chunks(); n > 20 {
@@ -140,19 +141,19 @@ func TestIndexIsInProportion(t *testing.T) {
 		must(t, h.Delete(ctx, "h"))
 		most := int64(0)
 		for i := range 700 {
-			w.set("h", fmt.Sprint("g", i%3), "v", time.Duration(10+i%50)*time.Hour)
+			e.set("h", fmt.Sprint("g", i%3), "v", time.Duration(10+i%50)*time.Hour)
 			if i%2 == 0 {
 				_, err := h.Remove(ctx, "h", fmt.Sprint("g", i%3))
 				must(t, err)
 			}
-			w.set("h", "stays", "v", 100*time.Hour)
+			e.set("h", "stays", "v", 100*time.Hour)
 			c.Advance(time.Minute)
 			most = max(most, chunks())
 		}
 		if most > 70 || most < 20 {
 			t.Errorf("up to %d chunks for four fields", most)
 		}
-		w.expect("stays", "v")
+		e.expect("stays", "v")
 	})
 }
 
@@ -162,40 +163,40 @@ func TestIndexIsInProportion(t *testing.T) {
 //
 // Promise: The index has at most 64 chunks more than the hash has fields.
 func TestIndexHasWhatTheHashHas(t *testing.T) {
-	emulating(t, func(t *testing.T, w *world) {
+	emulating(t, func(t *testing.T, e *env) {
 		ctx := t.Context()
-		c := w.freeze()
+		c := e.freeze()
 		index := func() (names int) {
-			for _, chunk := range w.rdb.ZRange(ctx, w.key("h", "ttlindex"), 0, -1).Val() {
+			for _, chunk := range e.Redis.ZRange(ctx, e.Key("h", "ttlindex"), 0, -1).Val() {
 				names += int(chunk[0])
 			}
 			return names
 		}
-		w.set("h", "f", "v", 10*time.Hour)
-		w.set("h", "f", "v", time.Hour)    // sooner: filed a second time
-		w.set("h", "f", "v", 20*time.Hour) // later: filed where it is
+		e.set("h", "f", "v", 10*time.Hour)
+		e.set("h", "f", "v", time.Hour)    // sooner: filed a second time
+		e.set("h", "f", "v", 20*time.Hour) // later: filed where it is
 		for range 2 {
 			c.Advance(8 * time.Hour)
-			_, err := w.hashes.Sweep(ctx, "h")
+			_, err := e.hashes.Sweep(ctx, "h")
 			must(t, err)
 		}
 		if n := index(); n != 1 {
 			t.Errorf("a field is in the index %d times", n)
 		}
 
-		w.set("h", "f", "v", 20*time.Hour)
-		w.set("h", "f", "v", time.Second)
+		e.set("h", "f", "v", 20*time.Hour)
+		e.set("h", "f", "v", time.Second)
 		c.Advance(time.Minute)
-		n, err := w.hashes.Sweep(ctx, "h")
+		n, err := e.hashes.Sweep(ctx, "h")
 		must(t, err)
-		if left := w.left("h"); n != 1 || left != nil {
+		if left := e.left("h"); n != 1 || left != nil {
 			t.Errorf("%d swept, %v left", n, left)
 		}
 
-		w.set("h", "f", "v", time.Hour)
-		w.set("h", "g", "v", 2*time.Hour)
-		must(t, w.rdb.Del(ctx, w.key("h", "ttlhash")).Err())
-		w.set("h", "f", "v", 3*time.Hour)
+		e.set("h", "f", "v", time.Hour)
+		e.set("h", "g", "v", 2*time.Hour)
+		must(t, e.Redis.Del(ctx, e.Key("h", "ttlhash")).Err())
+		e.set("h", "f", "v", 3*time.Hour)
 		if n := index(); n != 1 {
 			t.Errorf("the index has %d fields, the hash one", n)
 		}
@@ -212,11 +213,11 @@ func TestBytes(t *testing.T) {
 		n = 1_000_000
 	}
 	server := redistest.Start(t)
-	w := newWorld(t, redistest.Backend{Addr: server.Addr(), Prefix: "t"})
+	e := newEnv(testenv.New(t, redistest.Backend{Addr: server.Addr(), Prefix: "t"}))
 	ctx := t.Context()
 	used := func() int {
 		t.Helper()
-		info := w.rdb.Info(ctx, "memory").Val()
+		info := e.Redis.Info(ctx, "memory").Val()
 		_, info, _ = strings.Cut(info, "used_memory:")
 		info, _, _ = strings.Cut(info, "\r\n")
 		b, err := strconv.Atoi(info)
@@ -225,7 +226,7 @@ func TestBytes(t *testing.T) {
 	}
 	value := strings.Repeat("x", 100)
 	measure := func(fill func(from, to int)) float64 {
-		must(t, w.rdb.FlushAll(ctx).Err())
+		must(t, e.Redis.FlushAll(ctx).Err())
 		before := used()
 		for from := 0; from < n; from += 1000 {
 			fill(from, from+1000)
@@ -235,7 +236,7 @@ func TestBytes(t *testing.T) {
 	name := func(i int) string { return fmt.Sprintf("user:%08d", i) }
 	ttl := func(i int) time.Duration { return time.Hour + time.Duration(i%1_000_000)*time.Millisecond }
 	texts := measure(func(from, to int) {
-		pipe := w.rdb.Pipeline()
+		pipe := e.Redis.Pipeline()
 		for i := from; i < to; i++ {
 			pipe.Set(ctx, name(i), value, ttl(i))
 		}
@@ -251,13 +252,13 @@ func TestBytes(t *testing.T) {
 			must(t, h.SetMany(ctx, "h", items))
 		}
 	}
-	emulated := measure(fill(w.with(ttlhash.Options{Emulate: true})))
+	emulated := measure(fill(e.with(ttlhash.Options{Emulate: true})))
 	t.Logf("%d of 100 bytes: strings with PX %.1f bytes each, emulated fields %.1f", n, texts, emulated)
 	if emulated >= texts {
 		t.Errorf("emulated fields take %.1f bytes, strings %.1f", emulated, texts)
 	}
-	if w.native {
-		native := measure(fill(w.hashes))
+	if e.native {
+		native := measure(fill(e.hashes))
 		t.Logf("native fields %.1f", native)
 		if native >= texts {
 			t.Errorf("native fields take %.1f bytes, strings %.1f", native, texts)

@@ -38,9 +38,9 @@ var errDead = errors.New("the process is dead")
 // Promise: A migration may be interrupted and repeated while the hash is in use, and loses and
 // changes nothing.
 func TestMigrate(t *testing.T) {
-	onNative(t, func(t *testing.T, w *world) {
+	onNative(t, func(t *testing.T, e *env) {
 		ctx := t.Context()
-		old, eventful := w.with(ttlhash.Options{Emulate: true}), w.with(ttlhash.Options{Emulate: true, Events: true})
+		old, eventful := e.with(ttlhash.Options{Emulate: true}), e.with(ttlhash.Options{Emulate: true, Events: true})
 		var items []ttlhash.Item
 		for i := range 5000 {
 			items = append(items, ttlhash.Item{Field: fmt.Sprint("f", i), Value: fmt.Sprint("v", i), TTL: time.Hour + time.Duration(i)*time.Second})
@@ -53,7 +53,7 @@ func TestMigrate(t *testing.T) {
 
 		stop := make(chan struct{})
 		var wg sync.WaitGroup
-		for n, h := range []*ttlhash.Hashes{old, w.hashes} {
+		for n, h := range []*ttlhash.Hashes{old, e.hashes} {
 			r := randtest.Rand(t)
 			wg.Go(func() {
 				for i := 0; ; i++ {
@@ -80,34 +80,34 @@ func TestMigrate(t *testing.T) {
 			})
 		}
 		for range 3 {
-			dying := &limited{Conn: w.conn}
+			dying := &limited{Conn: e.Conn}
 			dying.left.Store(4)
-			_, h := w.on(dying, ttlhash.Options{})
+			_, h := e.on(dying, ttlhash.Options{})
 			_, err := h.Migrate(ctx, "h")
 			is(t, err, errDead)
 		}
-		moved, err := w.hashes.Migrate(ctx, "h")
+		moved, err := e.hashes.Migrate(ctx, "h")
 		must(t, err)
 		if moved < 1000 || moved > 5200 {
 			t.Errorf("%d moved by the last", moved)
 		}
 		close(stop)
 		wg.Wait()
-		_, err = w.hashes.Migrate(ctx, "h")
+		_, err = e.hashes.Migrate(ctx, "h")
 		must(t, err)
 		// The event's field is alone in the index now.
-		if chunks := w.rdb.ZRange(ctx, w.key("h", "ttlindex"), 0, -1).Val(); len(chunks) != 1 || !strings.HasSuffix(chunks[0], "eventful") {
+		if chunks := e.Redis.ZRange(ctx, e.Key("h", "ttlindex"), 0, -1).Val(); len(chunks) != 1 || !strings.HasSuffix(chunks[0], "eventful") {
 			t.Errorf("the index has %q", chunks)
 		}
 		for _, i := range items {
-			at, err := w.rdb.HPTTL(ctx, w.key("h", "ttlhash"), i.Field).Result()
+			at, err := e.Redis.HPTTL(ctx, e.Key("h", "ttlhash"), i.Field).Result()
 			must(t, err)
 			ttl := time.Duration(at[0]) * time.Millisecond
 			if ttl > i.TTL || ttl < i.TTL-30*time.Minute {
 				t.Fatalf("%s is left to the server for %v, want %v", i.Field, ttl, i.TTL)
 			}
 		}
-		got, err := w.hashes.GetMany(ctx, "h", []string{items[0].Field, items[4999].Field, "over", "eventful"})
+		got, err := e.hashes.GetMany(ctx, "h", []string{items[0].Field, items[4999].Field, "over", "eventful"})
 		must(t, err)
 		if got["f0"].Value != "v0" || got["f4999"].Value != "v4999" || len(got) != 3 {
 			t.Errorf("%v", got)
@@ -121,10 +121,10 @@ func TestMigrate(t *testing.T) {
 // Promise: A migration may be interrupted and repeated while the hash is in use, and loses and
 // changes nothing.
 func TestMigrateLooksAgain(t *testing.T) {
-	onNative(t, func(t *testing.T, w *world) {
+	onNative(t, func(t *testing.T, e *env) {
 		ctx := t.Context()
-		old := w.with(ttlhash.Options{Emulate: true})
-		eventful := w.with(ttlhash.Options{Emulate: true, Events: true})
+		old := e.with(ttlhash.Options{Emulate: true})
+		eventful := e.with(ttlhash.Options{Emulate: true, Events: true})
 		for i := range 100 { // more chunks, which stay, than one round trip looks at
 			must(t, eventful.Set(ctx, "h", fmt.Sprint("eventful", i), "v", time.Hour+time.Duration(i)*time.Second))
 		}
@@ -133,7 +133,7 @@ func TestMigrateLooksAgain(t *testing.T) {
 			items = append(items, ttlhash.Item{Field: fmt.Sprint(i), TTL: 2 * time.Hour})
 		}
 		must(t, old.SetMany(ctx, "h", items))
-		_, h := w.on(&meanwhile{Conn: w.conn, script: "ttlhash.migrate", do: func() {
+		_, h := e.on(&meanwhile{Conn: e.Conn, script: "ttlhash.migrate", do: func() {
 			must(t, old.Set(ctx, "h", "sooner", "v", 30*time.Minute))
 		}}, ttlhash.Options{})
 		moved, err := h.Migrate(ctx, "h")
@@ -147,11 +147,11 @@ func TestMigrateLooksAgain(t *testing.T) {
 // A hash that was emulated expires as a whole: who leaves a field to the server lets it
 // live for that too.
 func TestNativeFieldProlongsAnEmulatedHash(t *testing.T) {
-	onNative(t, func(t *testing.T, w *world) {
+	onNative(t, func(t *testing.T, e *env) {
 		ctx := t.Context()
-		must(t, w.with(ttlhash.Options{Emulate: true}).Set(ctx, "h", "a", "v", time.Hour))
-		w.set("h", "b", "v", 3*time.Hour)
-		if ttl := w.rdb.PTTL(ctx, w.key("h", "ttlhash")).Val(); ttl < 2*time.Hour {
+		must(t, e.with(ttlhash.Options{Emulate: true}).Set(ctx, "h", "a", "v", time.Hour))
+		e.set("h", "b", "v", 3*time.Hour)
+		if ttl := e.Redis.PTTL(ctx, e.Key("h", "ttlhash")).Val(); ttl < 2*time.Hour {
 			t.Errorf("the hash is over in %v, a field in 3h", ttl)
 		}
 	})
@@ -179,10 +179,10 @@ func (c *meanwhile) Do(ctx context.Context, cmd redoubt.Cmd) redoubt.Reply {
 // Promise: A migration may be interrupted and repeated while the hash is in use, and loses and
 // changes nothing.
 func TestMixed(t *testing.T) {
-	onNative(t, func(t *testing.T, w *world) {
+	onNative(t, func(t *testing.T, e *env) {
 		ctx := t.Context()
 		all := []*ttlhash.Hashes{
-			w.hashes, w.with(ttlhash.Options{Events: true}), w.with(ttlhash.Options{Emulate: true}), w.with(ttlhash.Options{Emulate: true, Events: true}),
+			e.hashes, e.with(ttlhash.Options{Events: true}), e.with(ttlhash.Options{Emulate: true}), e.with(ttlhash.Options{Emulate: true, Events: true}),
 		}
 		for round := range 5 {
 			name := fmt.Sprint("h", round)
@@ -194,7 +194,7 @@ func TestMixed(t *testing.T) {
 					ttl = time.Minute
 				}
 				must(t, all[r.IntN(4)].Set(ctx, name, f, fmt.Sprint(i), ttl))
-				until[f], value[f] = w.now().Add(ttl), fmt.Sprint(i)
+				until[f], value[f] = e.now().Add(ttl), fmt.Sprint(i)
 				if r.IntN(5) == 0 {
 					_, err := all[r.IntN(4)].Sweep(ctx, name)
 					must(t, err)
@@ -203,7 +203,7 @@ func TestMixed(t *testing.T) {
 			await.Until(t, time.Minute, "the short ones are over", func() bool {
 				got, err := all[r.IntN(4)].GetMany(ctx, name, fields(20))
 				must(t, err)
-				now := w.now()
+				now := e.now()
 				n := 0
 				for f, end := range until {
 					if end.Sub(now) > 10*time.Second {
@@ -220,7 +220,7 @@ func TestMixed(t *testing.T) {
 		}
 		await.Until(t, time.Minute, "all is over", func() bool {
 			for round := range 5 {
-				n, err := w.hashes.Len(ctx, fmt.Sprint("h", round))
+				n, err := e.hashes.Len(ctx, fmt.Sprint("h", round))
 				must(t, err)
 				if n > 0 {
 					return false
@@ -229,8 +229,8 @@ func TestMixed(t *testing.T) {
 			return true
 		})
 		for round := range 5 {
-			for _, part := range w.left(fmt.Sprint("h", round)) {
-				if ttl := w.rdb.PTTL(ctx, w.key(fmt.Sprint("h", round), part)).Val(); ttl < 0 {
+			for _, part := range e.left(fmt.Sprint("h", round)) {
+				if ttl := e.Redis.PTTL(ctx, e.Key(fmt.Sprint("h", round), part)).Val(); ttl < 0 {
 					t.Errorf("%s is left for ever", part)
 				}
 			}
@@ -247,16 +247,16 @@ func fields(n int) (names []string) {
 
 // When a server that is older takes over, what was native is emulated again.
 func TestOlderServerTakesOver(t *testing.T) {
-	onNative(t, func(t *testing.T, w *world) {
-		older := &oldServer{Conn: w.conn}
-		_, h := w.on(older, ttlhash.Options{})
+	onNative(t, func(t *testing.T, e *env) {
+		older := &oldServer{Conn: e.Conn}
+		_, h := e.on(older, ttlhash.Options{})
 		ctx := t.Context()
 		must(t, h.Set(ctx, "h", "a", "1", time.Hour))
 		older.is.Store(true)
 		must(t, h.Set(ctx, "h", "b", "2", time.Hour))
 		must(t, h.Set(ctx, "h", "c", "3", time.Hour))
-		w.expect("a", "1", "b", "2", "c", "3")
-		if n := w.rdb.ZCard(ctx, w.key("h", "ttlindex")).Val(); n == 0 {
+		e.expect("a", "1", "b", "2", "c", "3")
+		if n := e.Redis.ZCard(ctx, e.Key("h", "ttlindex")).Val(); n == 0 {
 			t.Error("the fields are not in the index")
 		}
 	})

@@ -58,22 +58,22 @@ func (m *model) advance(d time.Duration) {
 // Promise: A field that expires makes at most one event, which all loops get; a field that is
 // removed or replaced before makes none.
 func TestScriptsFollowTheModel(t *testing.T) {
-	emulating(t, func(t *testing.T, w *world) {
+	emulating(t, func(t *testing.T, e *env) {
 		for range 4 {
 			t.Run("", func(t *testing.T) {
-				w := *w
-				w.t = t
+				e := *e
+				e.T = t
 				r := randtest.Rand(t)
-				w.Prefix += fmt.Sprint("s", r.Uint64())
-				c := w.freeze()
-				plain, eventful := w.hashes, w.with(ttlhash.Options{Events: true})
+				e.Prefix += fmt.Sprint("s", r.Uint64())
+				c := e.freeze()
+				plain, eventful := e.hashes, e.with(ttlhash.Options{Events: true})
 				m := &model{now: c.Now(), fields: map[string]modelField{}, events: map[string]int{}}
 				for step := range 500 {
 					h, event := plain, false
 					if r.IntN(3) == 0 {
 						h, event = eventful, true
 					}
-					modelStep(t, r, m, h, w.with(ttlhash.Options{}), event, step)
+					modelStep(t, r, m, h, e.with(ttlhash.Options{}), event, step)
 					d := time.Duration(0)
 					if r.IntN(4) == 0 {
 						d = time.Duration(1+r.IntN(int(time.Second/time.Millisecond)<<r.IntN(6))) * time.Millisecond
@@ -91,12 +91,12 @@ func TestScriptsFollowTheModel(t *testing.T) {
 				if n != len(m.fields) {
 					t.Errorf("%d fields are left, want %d", n, len(m.fields))
 				}
-				compareEvents(t, &w, m)
+				compareEvents(t, &e, m)
 				for f := range m.fields {
 					_, err := plain.Remove(t.Context(), "h", f)
 					must(t, err)
 				}
-				if left := w.left("h"); !slices.Equal(left, []string{"ttlevents"}) && len(left) > 0 {
+				if left := e.left("h"); !slices.Equal(left, []string{"ttlevents"}) && len(left) > 0 {
 					t.Errorf("left: %v", left)
 				}
 			})
@@ -194,13 +194,13 @@ func modelStep(t *testing.T, r *rand.Rand, m *model, h, fresh *ttlhash.Hashes, e
 
 // compareEvents compares the events of h with the events of the model. h may have fewer: it
 // keeps 10,000.
-func compareEvents(t *testing.T, w *world, m *model) {
+func compareEvents(t *testing.T, e *env, m *model) {
 	t.Helper()
 	want, got := 0, map[string]int{}
 	for _, n := range m.events {
 		want += n
 	}
-	for e, err := range w.hashes.Expired(t.Context(), "h", "0") {
+	for e, err := range e.hashes.Expired(t.Context(), "h", "0") {
 		must(t, err)
 		if e.Field == "end" {
 			break

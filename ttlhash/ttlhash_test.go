@@ -17,17 +17,17 @@ import (
 )
 
 func TestFields(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		ctx, h := t.Context(), w.hashes
-		w.expect("a", "-")
-		w.set("h", "a", "1", time.Hour)
-		w.set("h", "b", "", ttlhash.Never)
-		w.set("h", "", "no name", time.Minute)
+	each(t, func(t *testing.T, e *env) {
+		ctx, h := t.Context(), e.hashes
+		e.expect("a", "-")
+		e.set("h", "a", "1", time.Hour)
+		e.set("h", "b", "", ttlhash.Never)
+		e.set("h", "", "no name", time.Minute)
 		odd := strings.Repeat("\x00ü", 10_000)
-		w.set("h", strings.Repeat("x", ttlhash.MaxField), odd, ttlhash.MaxTTL)
-		w.expect("a", "1", "b", "", "", "no name", strings.Repeat("x", ttlhash.MaxField), odd, "c", "-")
-		w.set("h", "a", "2", time.Minute)
-		w.expect("a", "2")
+		e.set("h", strings.Repeat("x", ttlhash.MaxField), odd, ttlhash.MaxTTL)
+		e.expect("a", "1", "b", "", "", "no name", strings.Repeat("x", ttlhash.MaxField), odd, "c", "-")
+		e.set("h", "a", "2", time.Minute)
+		e.expect("a", "2")
 
 		item, ok, err := h.GetItem(ctx, "h", "a")
 		must(t, err)
@@ -63,8 +63,8 @@ func TestFields(t *testing.T) {
 			t.Errorf("taken %q %v, and again %v", v, ok, again)
 		}
 		must(t, h.Delete(ctx, "h"))
-		w.expect("b", "-")
-		if left := w.left("h"); left != nil {
+		e.expect("b", "-")
+		if left := e.left("h"); left != nil {
 			t.Errorf("left: %v", left)
 		}
 	})
@@ -72,8 +72,8 @@ func TestFields(t *testing.T) {
 
 // Many items are set and found again: in parts, with fields that come twice.
 func TestMany(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		ctx, h := t.Context(), w.hashes
+	each(t, func(t *testing.T, e *env) {
+		ctx, h := t.Context(), e.hashes
 		want := map[string]string{}
 		var items []ttlhash.Item
 		for i := range 5000 {
@@ -116,7 +116,7 @@ func TestMany(t *testing.T) {
 			must(t, err)
 			break
 		}
-		w.set("other", "f", "v", time.Hour)
+		e.set("other", "f", "v", time.Hour)
 		var names []string
 		for name, err := range h.List(ctx, "*") {
 			must(t, err)
@@ -135,18 +135,18 @@ func TestMany(t *testing.T) {
 // Promise: An atomic write of several fields with more than 1 MiB is refused and changes nothing;
 // SetMany sets them in parts.
 func TestLargeFields(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		ctx, h := t.Context(), w.hashes
+	each(t, func(t *testing.T, e *env) {
+		ctx, h := t.Context(), e.hashes
 		value := strings.Repeat("x", ttlhash.MaxBytes/2+1)
 		large := []ttlhash.Item{{"a", value, time.Hour}, {"b", value, time.Hour}, {"c", "small", time.Hour}}
 		_, err := h.SetIfAbsent(ctx, "h", large...)
 		is(t, err, ttlhash.ErrTooLarge)
-		if left := w.left("h"); left != nil {
+		if left := e.left("h"); left != nil {
 			t.Errorf("written: %v", left)
 		}
 		must(t, h.SetMany(ctx, "h", large))
 		for _, i := range large {
-			w.expect(i.Field, i.Value)
+			e.expect(i.Field, i.Value)
 		}
 		_, err = h.Remove(ctx, "h", "a", "b")
 		is(t, err, ttlhash.ErrTooLarge)
@@ -155,7 +155,7 @@ func TestLargeFields(t *testing.T) {
 		_, err = h.SetIfPresent(ctx, "h", ttlhash.Item{"a", "1", time.Hour}, ttlhash.Item{"b", "2", time.Hour})
 		is(t, err, ttlhash.ErrTooLarge)
 		for _, i := range large {
-			w.expect(i.Field, i.Value)
+			e.expect(i.Field, i.Value)
 		}
 		must(t, h.SetMany(ctx, "h", []ttlhash.Item{{"a", "1", time.Hour}, {"b", "2", time.Hour}})) // one by one
 		n, err := h.Remove(ctx, "h", "a", "b", "c")
@@ -164,7 +164,7 @@ func TestLargeFields(t *testing.T) {
 			t.Errorf("%d fields were there, want 3", n)
 		}
 		whole := strings.Repeat("y", ttlhash.MaxValue)
-		w.set("h", "a", whole, time.Hour)
+		e.set("h", "a", whole, time.Hour)
 		if got, ok, err := h.Take(ctx, "h", "a"); got != whole || !ok || err != nil {
 			t.Errorf("%d bytes, %v, %v", len(got), ok, err)
 		}
@@ -175,8 +175,8 @@ func TestConditions(t *testing.T) {
 	if text := fmt.Sprint(ttlhash.Always, ttlhash.IfLater); text != "always later" {
 		t.Errorf("conditions print as %q", text)
 	}
-	each(t, func(t *testing.T, w *world) {
-		ctx, h := t.Context(), w.hashes
+	each(t, func(t *testing.T, e *env) {
+		ctx, h := t.Context(), e.hashes
 		item := func(f, v string) ttlhash.Item { return ttlhash.Item{Field: f, Value: v, TTL: time.Minute} }
 		try := func(set bool, err error, want bool) {
 			t.Helper()
@@ -187,7 +187,7 @@ func TestConditions(t *testing.T) {
 		}
 		set, err := h.SetIfPresent(ctx, "h", item("a", "0"))
 		try(set, err, false)
-		if left := w.left("h"); left != nil {
+		if left := e.left("h"); left != nil {
 			t.Errorf("written: %v", left)
 		}
 		set, err = h.SetIfAbsent(ctx, "h", item("a", "1"))
@@ -196,12 +196,12 @@ func TestConditions(t *testing.T) {
 		try(set, err, false)
 		set, err = h.SetIfPresent(ctx, "h", item("a", "3"), item("b", "3"))
 		try(set, err, false)
-		w.expect("a", "1", "b", "-")
+		e.expect("a", "1", "b", "-")
 		set, err = h.SetIfPresent(ctx, "h", item("a", "4"))
 		try(set, err, true)
-		w.expect("a", "4")
+		e.expect("a", "4")
 
-		w.set("h", "for ever", "v", ttlhash.Never)
+		e.set("h", "for ever", "v", ttlhash.Never)
 		for _, c := range []struct {
 			field string
 			ttl   time.Duration
@@ -235,7 +235,7 @@ func TestConditions(t *testing.T) {
 				t.Errorf("%+v: the ttl is %v, %v", c, ttl, err)
 			}
 		}
-		w.expect("a", "4", "for ever", "v")
+		e.expect("a", "4", "for ever", "v")
 		v, ok, err := h.Touch(ctx, "h", "a", time.Hour)
 		must(t, err)
 		_, there, err := h.Touch(ctx, "h", "c", time.Hour)
@@ -258,14 +258,14 @@ func TestConditions(t *testing.T) {
 // late by at most a round trip and a thousandth of the time since the last one that brought the
 // time.
 func TestDeadlines(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		ctx, h := t.Context(), w.hashes
-		w.set("h", "stays", "v", time.Hour)
+	each(t, func(t *testing.T, e *env) {
+		ctx, h := t.Context(), e.hashes
+		e.set("h", "stays", "v", time.Hour)
 		var wg sync.WaitGroup
 		for i := range 20 {
 			wg.Go(func() {
 				field, ttl := fmt.Sprint("f", i), time.Duration(100+10*i)*time.Millisecond
-				before, err := w.time()
+				before, err := e.time()
 				if err != nil {
 					t.Error(err)
 					return
@@ -287,7 +287,7 @@ func TestDeadlines(t *testing.T) {
 						return
 					}
 				}
-				after, err := w.time()
+				after, err := e.time()
 				if err != nil || after.Sub(before) < ttl {
 					t.Errorf("denied after %v, before its ttl of %v was over: %v", after.Sub(before), ttl, err)
 				}
@@ -309,7 +309,7 @@ func TestDeadlines(t *testing.T) {
 		if ok || taken || touched || n != 0 || set || !absent {
 			t.Errorf("of what is over: ttl %v, taken %v, touched %v, deleted %d, set %v, absent %v", ok, taken, touched, n, set, absent)
 		}
-		w.expect("stays", "v", "f5", "new", "f6", "-")
+		e.expect("stays", "v", "f5", "new", "f6", "-")
 		var found []string
 		for item, err := range h.All(ctx, "h", "") {
 			must(t, err)
@@ -331,12 +331,12 @@ func TestDeadlines(t *testing.T) {
 //
 // Promise: Of several callers that set an absent field, or take a field, one succeeds.
 func TestOneWins(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	each(t, func(t *testing.T, e *env) {
 		for i := range 20 {
 			var set, taken atomic.Int64
 			for _, step := range []func(){
 				func() {
-					ok, err := w.hashes.SetIfAbsent(t.Context(), "h", ttlhash.Item{Field: fmt.Sprint(i), TTL: time.Minute})
+					ok, err := e.hashes.SetIfAbsent(t.Context(), "h", ttlhash.Item{Field: fmt.Sprint(i), TTL: time.Minute})
 					if err != nil {
 						t.Error(err)
 					}
@@ -345,7 +345,7 @@ func TestOneWins(t *testing.T) {
 					}
 				},
 				func() {
-					_, ok, err := w.hashes.Take(t.Context(), "h", fmt.Sprint(i))
+					_, ok, err := e.hashes.Take(t.Context(), "h", fmt.Sprint(i))
 					if err != nil {
 						t.Error(err)
 					}
@@ -372,9 +372,9 @@ func TestOneWins(t *testing.T) {
 //
 // Promise: Get, GetItem, GetMany and All are one round trip without a script.
 func TestRoundTrips(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		c := &clienttest.Counter{Conn: w.conn}
-		_, h := w.on(c, ttlhash.Options{})
+	each(t, func(t *testing.T, e *env) {
+		c := &clienttest.Counter{Conn: e.Conn}
+		_, h := e.on(c, ttlhash.Options{})
 		ctx := t.Context()
 		trips := func(what string, want, scripts int64, call func() error) {
 			t.Helper()
@@ -390,7 +390,7 @@ func TestRoundTrips(t *testing.T) {
 		trips("Get", 1, 0, get)
 		trips("GetMany", 1, 0, func() error { _, err := h.GetMany(ctx, "h", []string{"f", "g"}); return err })
 		first := int64(1)
-		if w.native {
+		if e.native {
 			first = 2 // whether the server expires fields
 		}
 		trips("a first Set", first, 1, func() error { return h.Set(ctx, "h", "f", "v", time.Hour) })
@@ -407,8 +407,8 @@ func TestRoundTrips(t *testing.T) {
 
 // Promise: Bad input is refused, and nothing is written.
 func TestBadInput(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		ctx, h := t.Context(), w.hashes
+	each(t, func(t *testing.T, e *env) {
+		ctx, h := t.Context(), e.hashes
 		if _, err := ttlhash.New(nil, ttlhash.Options{}); err == nil {
 			t.Error("a client of nil is taken")
 		}
@@ -445,11 +445,11 @@ func TestBadInput(t *testing.T) {
 			says(t, err, `"x" is not the ID of an event`)
 		}
 		says(t, h.Set(ctx, "", "f", "v", 0), "invalid name: it is empty; want 1 to 512 bytes\nttlhash: ttl is 0s")
-		if left := w.left("h"); left != nil {
+		if left := e.left("h"); left != nil {
 			t.Errorf("written: %v", left)
 		}
 
-		must(t, w.rdb.Set(ctx, w.key("h", "ttlhash"), "text", 0).Err())
+		must(t, e.Redis.Set(ctx, e.Key("h", "ttlhash"), "text", 0).Err())
 		for _, err := range []error{h.Set(ctx, "h", "f", "v", time.Second), h.SetMany(ctx, "h", make([]ttlhash.Item, 0))} {
 			if err != nil {
 				is(t, err, redoubt.ErrWrongType)
@@ -457,15 +457,15 @@ func TestBadInput(t *testing.T) {
 		}
 		_, _, err = h.Get(ctx, "h", "f")
 		is(t, err, redoubt.ErrWrongType)
-		if v := w.rdb.Get(ctx, w.key("h", "ttlhash")).Val(); v != "text" {
+		if v := e.Redis.Get(ctx, e.Key("h", "ttlhash")).Val(); v != "text" {
 			t.Errorf("it is %q now", v)
 		}
-		must(t, w.rdb.Del(ctx, w.key("h", "ttlhash")).Err())
-		must(t, w.rdb.HSet(ctx, w.key("h", "ttlhash"), "f", "short").Err())
+		must(t, e.Redis.Del(ctx, e.Key("h", "ttlhash")).Err())
+		must(t, e.Redis.HSet(ctx, e.Key("h", "ttlhash"), "f", "short").Err())
 		_, _, err = h.Get(ctx, "h", "f")
 		is(t, err, ttlhash.ErrForeign)
-		w.set("h", "f", "ours", time.Hour)
-		w.expect("f", "ours")
+		e.set("h", "f", "ours", time.Hour)
+		e.expect("f", "ours")
 	})
 }
 
@@ -475,25 +475,25 @@ func TestBadInput(t *testing.T) {
 // late by at most a round trip and a thousandth of the time since the last one that brought the
 // time.
 func TestReadsGoByTheServersClock(t *testing.T) {
-	emulating(t, func(t *testing.T, w *world) {
-		c := w.freeze()
-		w.set("h", "stays", "v", 10*time.Hour)
-		w.set("h", "f", "v", time.Minute)
-		w.expect("f", "v")
+	emulating(t, func(t *testing.T, e *env) {
+		c := e.freeze()
+		e.set("h", "stays", "v", 10*time.Hour)
+		e.set("h", "f", "v", time.Minute)
+		e.expect("f", "v")
 		c.Advance(61 * time.Second)
-		other := *w
-		other.hashes = w.with(ttlhash.Options{})
+		other := *e
+		other.hashes = e.with(ttlhash.Options{})
 		// The first read asks for the time, the second knows it.
 		other.expect("f", "-", "f", "-", "stays", "v")
 		// Any call that brings the time tells who has known another.
-		w.set("h", "g", "v", time.Second)
-		w.expect("f", "-")
+		e.set("h", "g", "v", time.Second)
+		e.expect("f", "-")
 		c.Advance(-time.Hour)
-		w.set("h", "back", "v", time.Minute)
-		w.expect("back", "v")
+		e.set("h", "back", "v", time.Minute)
+		e.expect("back", "v")
 		// A process that only reads learns within a second that the field was set.
 		c.Advance(2 * time.Hour)
-		await.Until(t, time.Minute, "a read asks for the time", func() bool { return w.get("back") == "-" })
-		w.expect("stays", "v")
+		await.Until(t, time.Minute, "a read asks for the time", func() bool { return e.get("back") == "-" })
+		e.expect("stays", "v")
 	})
 }
