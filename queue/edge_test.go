@@ -30,7 +30,7 @@ func TestMarkerStaysWhileThereIsSomething(t *testing.T) {
 	lines(t, func(t *testing.T, l *line) {
 		wants := func(what string, want bool) {
 			t.Helper()
-			if got := l.rdb.Exists(t.Context(), l.key("q", "wake")).Val() == 1; got != want {
+			if got := l.Redis.Exists(t.Context(), l.key("q", "wake")).Val() == 1; got != want {
 				t.Fatalf("%s: marked %v", what, got)
 			}
 		}
@@ -71,7 +71,7 @@ func TestStrangeEnvelopes(t *testing.T) {
 	lines(t, func(t *testing.T, l *line) {
 		for _, envelope := range []string{"", "\x02", "\x06", "\x06\x00", "\x06\x00\x03", "\x06\x00\x03\x09ab"} {
 			for _, step := range []string{"ready", "due", "running", "drain", "cancel", "requeue"} {
-				l.rdb.Del(t.Context(), l.rdb.Keys(t.Context(), l.key("q", "")+"*").Val()...)
+				l.Redis.Del(t.Context(), l.Redis.Keys(t.Context(), l.key("q", "")+"*").Val()...)
 				delay := time.Duration(0)
 				if step == "due" {
 					delay = time.Second
@@ -86,7 +86,7 @@ func TestStrangeEnvelopes(t *testing.T) {
 						t.Fatalf("%q, %s: %v", envelope, step, err)
 					}
 				}
-				spoil := func() { must(t, l.rdb.HSet(t.Context(), l.key("q", ""), "bad", envelope).Err()) }
+				spoil := func() { must(t, l.Redis.HSet(t.Context(), l.key("q", ""), "bad", envelope).Err()) }
 				var cmds []redoubt.Cmd
 				switch step {
 				case "running":
@@ -98,7 +98,7 @@ func TestStrangeEnvelopes(t *testing.T) {
 				case "requeue":
 					for range 3 {
 						pump()
-						l.clock.Advance(time.Second)
+						l.Clock.Advance(time.Second)
 					}
 					pump()
 					cmds = append(cmds, wire.RequeueCmd(l.keys, "bad", "a"), wire.FindCmd(l.keys, "bad"))
@@ -110,7 +110,7 @@ func TestStrangeEnvelopes(t *testing.T) {
 					}
 				}
 				for range 5 {
-					l.clock.Advance(time.Second)
+					l.Clock.Advance(time.Second)
 					pump()
 				}
 				if step == "drain" {
@@ -219,7 +219,7 @@ func TestTakeThatRepeats(t *testing.T) {
 		if p := take("a", 0); !p.Again || p.Taken[0].Receipt != first {
 			t.Fatalf("again: %+v, want the receipt %s", p, first)
 		}
-		l.clock.Advance(time.Minute) // the lease is over
+		l.Clock.Advance(time.Minute) // the lease is over
 		second := take("a", 1).Taken[0].Receipt
 		stale(first)
 		l.fails(wire.HandBack, 0, second)

@@ -37,7 +37,7 @@ func TestScriptsFollowTheModel(t *testing.T) {
 	for seed := range seeds {
 		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
 			lines(t, func(t *testing.T, l *line) {
-				e := &episode{line: l, model: newModel(l.clock.Now()), rng: rand.New(rand.NewPCG(seed, 0)), last: map[string]wire.Pump{}}
+				e := &episode{line: l, model: newModel(l.Clock.Now()), rng: rand.New(rand.NewPCG(seed, 0)), last: map[string]wire.Pump{}}
 				for i := range 4 + 8*(seed%2) {
 					e.ids = append(e.ids, fmt.Sprint("id", i))
 				}
@@ -67,7 +67,7 @@ func (e *episode) some(n int, of []string) (some []string) {
 }
 
 func (e *episode) note(format string, args ...any) {
-	e.log = append(e.log, fmt.Sprintf("%s ", e.clock.Now().UTC().Format("15:04:05.000000"))+fmt.Sprintf(format, args...))
+	e.log = append(e.log, fmt.Sprintf("%s ", e.Clock.Now().UTC().Format("15:04:05.000000"))+fmt.Sprintf(format, args...))
 }
 
 func (e *episode) same(what string, got, want any) {
@@ -92,7 +92,7 @@ func (e *episode) step() {
 	case n < 75:
 		d := time.Duration(e.rng.IntN(3))*time.Microsecond + e.moment()
 		e.note("%v go by", d)
-		e.clock.Advance(d)
+		e.Clock.Advance(d)
 		e.µs += d.Microseconds()
 	case n < 80:
 		lease, receipts := time.Minute+e.moment(), append(e.some(3, e.receipts), "nonsense")
@@ -151,7 +151,7 @@ func (e *episode) puts() {
 		case 0:
 			m.Delay = e.moment()
 		case 1:
-			m.At = e.clock.Now().Add(e.moment() - time.Millisecond)
+			m.At = e.Clock.Now().Add(e.moment() - time.Millisecond)
 		}
 	}
 	e.note("put %+v", messages)
@@ -174,7 +174,7 @@ func (e *episode) pumps() {
 	if p.N > 0 {
 		e.last[consumer] = p
 		if e.rng.IntN(2) == 0 {
-			must(e.t, e.rdb.Del(e.t.Context(), e.key(e.name, "wake")).Err()) // it was woken
+			must(e.t, e.Redis.Del(e.t.Context(), e.key(e.name, "wake")).Err()) // it was woken
 		}
 	}
 	e.note("pump %+v", p)
@@ -279,10 +279,10 @@ func (e *episode) look() {
 			failed++
 		}
 	}
-	e.same("in lines of groups", e.rdb.ZCard(ctx, e.key(e.name, "groups")).Val(), int64(inLines))
-	e.same("failed", e.rdb.HLen(ctx, e.key(e.name, "fails")).Val(), int64(failed))
+	e.same("in lines of groups", e.Redis.ZCard(ctx, e.key(e.name, "groups")).Val(), int64(inLines))
+	e.same("failed", e.Redis.HLen(ctx, e.key(e.name, "fails")).Val(), int64(failed))
 	room := e.limits.Concurrency == 0 || e.limits.Concurrency > want.Running
-	if want.Ready > 0 && !e.paused && room && e.limits.Rate == 0 && e.rdb.Exists(ctx, e.key(e.name, "wake")).Val() == 0 {
+	if want.Ready > 0 && !e.paused && room && e.limits.Rate == 0 && e.Redis.Exists(ctx, e.key(e.name, "wake")).Val() == 0 {
 		e.same("somebody is woken", false, true)
 	}
 }
@@ -320,7 +320,7 @@ func (e *episode) end() {
 	e.line.cancel(wire.CancelCmd, e.ids...)
 	e.line.cancel(wire.DeleteCmd, e.ids...)
 	e.line.pump(wire.Pump{N: 1})
-	left := e.rdb.Keys(e.t.Context(), e.key(e.name, "")+"*").Val()
+	left := e.Redis.Keys(e.t.Context(), e.key(e.name, "")+"*").Val()
 	left = slices.DeleteFunc(left, func(key string) bool {
 		for _, kept := range []string{"take", "unique", "result"} {
 			if strings.HasPrefix(key, e.key(e.name, kept)+":") {

@@ -14,6 +14,7 @@ import (
 	"github.com/redoubt-go/redoubt/internal/test/await"
 	"github.com/redoubt-go/redoubt/internal/test/clienttest"
 	"github.com/redoubt-go/redoubt/internal/test/redistest"
+	"github.com/redoubt-go/redoubt/internal/test/testenv"
 	wire "github.com/redoubt-go/redoubt/internal/wire/queue"
 	"github.com/redoubt-go/redoubt/queue"
 )
@@ -42,10 +43,10 @@ func (f *flaky) Do(ctx context.Context, cmd redoubt.Cmd) redoubt.Reply {
 // Promise: A repeated pump returns the same messages, so a lost reply loses no message and uses
 // up no attempt.
 func TestLostPumpReply(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	each(t, func(t *testing.T, e *env) {
 		var log events
-		conn := &flaky{Conn: clienttest.Wrap(t, w.rdb), lose: 3}
-		q, err := queue.New[string](w.clientOn(conn), queue.Options{OnEvent: log.add})
+		conn := &flaky{Conn: clienttest.Wrap(t, e.Redis), lose: 3}
+		q, err := queue.New[string](e.ClientOn(conn), queue.Options{OnEvent: log.add})
 		must(t, err)
 		for i := range 20 {
 			_, err := q.PutRequest(t.Context(), "q", queue.Request[string]{ID: fmt.Sprint(i)})
@@ -58,7 +59,7 @@ func TestLostPumpReply(t *testing.T) {
 			}
 			return nil
 		}, queue.RunOptions{Concurrency: 5})
-		w.gone(t)
+		e.gone(t)
 		if took := time.Since(began); took > queue.DefaultLease {
 			t.Errorf("it took %v", took)
 		}
@@ -77,15 +78,15 @@ func TestLostPumpReply(t *testing.T) {
 //
 // Promise: A dropped connection that blocks on the queue loses no message.
 func TestWaiterIsDisturbed(t *testing.T) {
-	w := newWorld(t, ownServer(t))
-	q := w.queue(t, queue.Options{})
+	e := &env{testenv.New(t, ownServer(t))}
+	q := e.queue(t, queue.Options{})
 	handled := make(chan string, 10)
 	run(t, q, func(_ context.Context, d *queue.Delivery[string]) error {
 		handled <- d.ID
 		return nil
 	}, queue.RunOptions{})
 	blocked := func() string {
-		for line := range strings.Lines(w.rdb.ClientList(t.Context()).Val()) {
+		for line := range strings.Lines(e.Redis.ClientList(t.Context()).Val()) {
 			if strings.Contains(line, "cmd=bzpopmin") && strings.Contains(line, "flags=b") {
 				id, _, _ := strings.Cut(strings.TrimPrefix(line, "id="), " ")
 				return id
@@ -96,8 +97,8 @@ func TestWaiterIsDisturbed(t *testing.T) {
 	pulse := await.NewPulse(t)
 	for i, disturb := range []func(){
 		func() {},
-		func() { must(t, w.rdb.Do(t.Context(), "CLIENT", "KILL", "ID", blocked()).Err()) },
-		func() { must(t, w.rdb.ScriptFlush(t.Context()).Err()) },
+		func() { must(t, e.Redis.Do(t.Context(), "CLIENT", "KILL", "ID", blocked()).Err()) },
+		func() { must(t, e.Redis.ScriptFlush(t.Context()).Err()) },
 	} {
 		eventually(t, "a connection waits", func() bool { return blocked() != "" })
 		disturb()
@@ -122,11 +123,11 @@ func TestWaiterIsDisturbed(t *testing.T) {
 // While it has nothing to do, a consumer asks three times in ten seconds at most:
 // here the slice is a second, the lease's.
 func TestIdleConsumerIsQuiet(t *testing.T) {
-	w := newWorld(t, ownServer(t))
-	q := w.queue(t, queue.Options{Lease: time.Second})
+	e := &env{testenv.New(t, ownServer(t))}
+	q := e.queue(t, queue.Options{Lease: time.Second})
 	run(t, q, func(context.Context, *queue.Delivery[string]) error { return nil }, queue.RunOptions{})
 	calls := func() (n int64) {
-		for line := range strings.Lines(w.rdb.Info(t.Context(), "commandstats").Val()) {
+		for line := range strings.Lines(e.Redis.Info(t.Context(), "commandstats").Val()) {
 			var c int64
 			for _, name := range []string{"evalsha", "bzpopmin"} {
 				if _, err := fmt.Sscanf(line, "cmdstat_"+name+":calls=%d", &c); err == nil {
@@ -144,9 +145,9 @@ func TestIdleConsumerIsQuiet(t *testing.T) {
 // The consumer that was to work is dead: another one has its message within a lease
 // and a little, however long it sleeps otherwise.
 func TestAbandonedMessage(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		l := w.line(t, "q")
-		q := w.queue(t, queue.Options{Lease: time.Second})
+	each(t, func(t *testing.T, e *env) {
+		l := e.line(t, "q")
+		q := e.queue(t, queue.Options{Lease: time.Second})
 		handled := make(chan int, 10)
 		run(t, q, func(_ context.Context, d *queue.Delivery[string]) error {
 			handled <- d.Attempt
@@ -173,7 +174,7 @@ func TestAbandonedMessage(t *testing.T) {
 		if took := pulse.Now() - began; took > 7*time.Second {
 			t.Errorf("it took %v", took)
 		}
-		w.gone(t)
+		e.gone(t)
 	})
 }
 

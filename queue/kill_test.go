@@ -14,6 +14,7 @@ import (
 	"github.com/redoubt-go/redoubt/internal/test/await"
 	"github.com/redoubt-go/redoubt/internal/test/faults"
 	"github.com/redoubt-go/redoubt/internal/test/redistest"
+	"github.com/redoubt-go/redoubt/internal/test/testenv"
 	"github.com/redoubt-go/redoubt/queue"
 )
 
@@ -35,12 +36,12 @@ func TestKills(t *testing.T) {
 	}
 	const lease, batch = 2 * time.Second, 100
 	s := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
-	w := newWorld(t, redistest.Backend{Name: "redis", Addr: s.Addr(), Prefix: "kills", Server: s})
-	q := w.queue(t, queue.Options{Attempts: queue.Unlimited})
+	e := &env{testenv.New(t, redistest.Backend{Name: "redis", Addr: s.Addr(), Prefix: "kills", Server: s})}
+	q := e.queue(t, queue.Options{Attempts: queue.Unlimited})
 	l := newLedger()
 	rng := rand.New(rand.NewPCG(1, 0))
 
-	orders := workOrders{Invitation: faults.InvitationTo(faults.Redis, s.Addr()), Prefix: w.Prefix, Names: []string{"q"}, Lease: lease, Concurrency: 16}
+	orders := workOrders{Invitation: faults.InvitationTo(faults.Redis, s.Addr()), Prefix: e.Prefix, Names: []string{"q"}, Lease: lease, Concurrency: 16}
 	kills := make([]func(), 4) // of the consumers
 	handling := make([]*atomic.Int64, len(kills))
 	doom := func(i int) {
@@ -107,7 +108,7 @@ func TestKills(t *testing.T) {
 	putting.Wait()
 	await.Until(t, 5*time.Minute, "all are done", func() bool { return len(l.undone()) == 0 })
 	await.Until(t, time.Minute, "no key is left", func() bool {
-		keys, err := w.rdb.Keys(context.WithoutCancel(t.Context()), "*").Result()
+		keys, err := e.Redis.Keys(context.WithoutCancel(t.Context()), "*").Result()
 		return err == nil && len(keys) == 0
 	})
 	for _, kill := range kills {

@@ -69,7 +69,7 @@ func TestLargeMessagesComeBack(t *testing.T) {
 			must(t, err)
 			return got.Ready
 		}
-		l.clock.Advance(2 * time.Second)
+		l.Clock.Advance(2 * time.Second)
 		for _, want := range []int{2, 4, 5} {
 			if n := ready(); n != want {
 				t.Errorf("%d are ready, want %d", n, want)
@@ -79,7 +79,7 @@ func TestLargeMessagesComeBack(t *testing.T) {
 			_, err := wire.ReadPump(l.do(wire.PumpCmd(l.keys, wire.Pump{Take: fmt.Sprintf("take%012d", i), Consumer: "c", N: 10, Lease: time.Second})))
 			must(t, err)
 		}
-		l.clock.Advance(2 * time.Second)
+		l.Clock.Advance(2 * time.Second)
 		for _, want := range []int{2, 4, 5} {
 			if n := ready(); n != want {
 				t.Errorf("%d came back, want %d", n, want)

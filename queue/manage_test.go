@@ -13,6 +13,7 @@ import (
 
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/internal/test/clienttest"
+	"github.com/redoubt-go/redoubt/internal/test/testenv"
 	wire "github.com/redoubt-go/redoubt/internal/wire/queue"
 	"github.com/redoubt-go/redoubt/queue"
 )
@@ -101,7 +102,7 @@ func TestLookAtUnreadable(t *testing.T) {
 	lines(t, func(t *testing.T, l *line) {
 		const foreign = "\x12\x00\x00x"
 		q := l.queue(t, queue.Options{})
-		spoil := func() { must(t, l.rdb.HSet(t.Context(), l.key("q", ""), "bad", foreign).Err()) }
+		spoil := func() { must(t, l.Redis.HSet(t.Context(), l.key("q", ""), "bad", foreign).Err()) }
 		looks := func(state queue.State) {
 			t.Helper()
 			var got []string
@@ -128,10 +129,10 @@ func TestLookAtUnreadable(t *testing.T) {
 		l.put(wire.Message{ID: "a", Delay: time.Second}, wire.Message{ID: "bad", Delay: time.Second}, wire.Message{ID: "z", Delay: time.Second})
 		spoil()
 		looks(queue.StateDue)
-		l.clock.Advance(time.Second)
+		l.Clock.Advance(time.Second)
 		l.pump(wire.Pump{})
 		l.wants(counts{ready: 3})
-		must(t, l.rdb.HSet(t.Context(), l.key("q", ""), "bad", "\x01").Err())
+		must(t, l.Redis.HSet(t.Context(), l.key("q", ""), "bad", "\x01").Err())
 		p := l.pump(wire.Pump{N: 9})
 		if len(p.Taken) != 2 || len(p.Unreadable) != 1 || string(p.Unreadable[0].Payload) != "\x01" {
 			t.Fatalf("%+v", p)
@@ -146,8 +147,8 @@ func TestLookAtUnreadable(t *testing.T) {
 		looks(queue.StateDead)
 		dies := func(id string) {
 			t.Helper()
-			must(t, l.rdb.HSet(t.Context(), l.key("q", ""), id, foreign).Err())
-			must(t, l.rdb.ZAdd(t.Context(), l.key("q", "dead"), redis.Z{Score: 1, Member: id}).Err())
+			must(t, l.Redis.HSet(t.Context(), l.key("q", ""), id, foreign).Err())
+			must(t, l.Redis.ZAdd(t.Context(), l.key("q", "dead"), redis.Z{Score: 1, Member: id}).Err())
 		}
 		invalid := []string{"", strings.Repeat("x", wire.MaxID+1)}
 		for _, id := range invalid {
@@ -159,7 +160,7 @@ func TestLookAtUnreadable(t *testing.T) {
 		if n, err := q.RequeueAll(t.Context(), "q"); n != 5 || err != nil {
 			t.Errorf("requeued %d, %v", n, err)
 		}
-		must(t, l.rdb.ZRem(t.Context(), l.key("q", "ready"), invalid[0], invalid[1]).Err())
+		must(t, l.Redis.ZRem(t.Context(), l.key("q", "ready"), invalid[0], invalid[1]).Err())
 		for _, id := range invalid {
 			dies(id)
 		}
@@ -176,14 +177,14 @@ func TestLookAtUnreadable(t *testing.T) {
 }
 
 func TestBadArguments(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	each(t, func(t *testing.T, e *env) {
 		_, err := queue.New[string](nil, queue.Options{Lease: 1, Attempts: -2, Keep: -1})
 		want := "queue: client is nil\nqueue: lease is 1ns; want 100ms to 24h0m0s\nqueue: keep is -1ns; want 0s to 87600h0m0s\n" +
 			"queue: attempts is -2; want 1 to 65535, or Unlimited"
 		if err == nil || err.Error() != want {
 			t.Errorf("%v", err)
 		}
-		q := w.queue(t, queue.Options{})
+		q := e.queue(t, queue.Options{})
 		h := func(context.Context, *queue.Delivery[string]) error { return nil }
 		for want, err := range map[string]error{
 			"queue: concurrency is 1001; want 1 to 1000":              q.Run(t.Context(), "q", h, queue.RunOptions{Concurrency: 1001}),
@@ -198,7 +199,7 @@ func TestBadArguments(t *testing.T) {
 		if _, err := q.PutMany(t.Context(), "q", nil); err == nil {
 			t.Error("no messages are fine")
 		}
-		must(t, w.rdb.Set(t.Context(), w.key("bad", "leases"), "x", 0).Err())
+		must(t, e.Redis.Set(t.Context(), e.key("bad", "leases"), "x", 0).Err())
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		if err := q.Run(ctx, "bad", h, queue.RunOptions{}); err == nil || errors.Is(err, ctx.Err()) && ctx.Err() != nil {
@@ -208,17 +209,17 @@ func TestBadArguments(t *testing.T) {
 }
 
 func TestEvictionIsReported(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		must(t, w.queue(t, queue.Options{}).CheckEviction(t.Context(), "q"))
+	each(t, func(t *testing.T, e *env) {
+		must(t, e.queue(t, queue.Options{}).CheckEviction(t.Context(), "q"))
 	})
 	// In a server of its own: others would lose their keys.
 	t.Run("evicting", func(t *testing.T) {
-		w := newWorld(t, ownServer(t, "--maxmemory-policy", "allkeys-lru"))
-		if err := w.queue(t, queue.Options{}).CheckEviction(t.Context(), "q"); !errors.Is(err, queue.ErrEviction) {
+		e := &env{testenv.New(t, ownServer(t, "--maxmemory-policy", "allkeys-lru"))}
+		if err := e.queue(t, queue.Options{}).CheckEviction(t.Context(), "q"); !errors.Is(err, queue.ErrEviction) {
 			t.Errorf("%v", err)
 		}
 		var log events
-		run(t, w.queue(t, queue.Options{OnEvent: log.add}), func(context.Context, *queue.Delivery[string]) error { return nil }, queue.RunOptions{})
+		run(t, e.queue(t, queue.Options{OnEvent: log.add}), func(context.Context, *queue.Delivery[string]) error { return nil }, queue.RunOptions{})
 		eventually(t, "it is reported", func() bool {
 			errs := log.trouble()
 			return len(errs) == 1 && errors.Is(errs[0], queue.ErrEviction)
@@ -236,8 +237,8 @@ func (c resending) Do(ctx context.Context, cmd redoubt.Cmd) redoubt.Reply {
 
 // A message whose ID is not the caller's is new, also when its command was sent twice.
 func TestNewMessagesAreAdded(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		q, err := queue.New[string](w.clientOn(resending{clienttest.Wrap(t, w.rdb)}), queue.Options{})
+	each(t, func(t *testing.T, e *env) {
+		q, err := queue.New[string](e.ClientOn(resending{clienttest.Wrap(t, e.Redis)}), queue.Options{})
 		must(t, err)
 		placed, err := q.PutMany(t.Context(), t.Name(), []queue.Request[string]{{Value: "new"}, {Value: "named", ID: "a"}})
 		must(t, err)

@@ -26,17 +26,17 @@ func TestGroupsWhileNobodyLooks(t *testing.T) {
 		l.put(wire.Message{ID: "dead", Group: "g"})
 		l.fails(wire.Kill, 0, l.takes(1, "dead")["dead"])
 		l.put(messages...)
-		l.clock.Advance(time.Hour)
+		l.Clock.Advance(time.Hour)
 		l.put(wire.Message{ID: "put", Group: "g"})
-		l.clock.Advance(time.Millisecond)
+		l.Clock.Advance(time.Millisecond)
 		requeued, err := wire.ReadFlags(l.do(wire.RequeueCmd(l.keys, "dead")))
 		must(t, err)
 		if !requeued[0] {
 			t.Fatal("not requeued")
 		}
-		l.clock.Advance(time.Millisecond)
+		l.Clock.Advance(time.Millisecond)
 		l.put(wire.Message{ID: "last", Group: "g"})
-		if l.rdb.Exists(t.Context(), l.key("q", "wake")).Val() != 1 {
+		if l.Redis.Exists(t.Context(), l.key("q", "wake")).Val() != 1 {
 			t.Error("nobody would be woken")
 		}
 		var acks []string
@@ -87,7 +87,7 @@ func TestPoisonWithoutEnd(t *testing.T) {
 		l.put(wire.Message{ID: "poison", Attempts: queue.Unlimited}, wire.Message{ID: "good"})
 		for range 2 {
 			l.takes(1, "poison")
-			l.clock.Advance(time.Minute)
+			l.Clock.Advance(time.Minute)
 		}
 		l.ack(l.takes(9, "good")["good"])
 		for n := 2; n < 1030; n++ { // 2^1024 is no number any more
@@ -98,12 +98,12 @@ func TestPoisonWithoutEnd(t *testing.T) {
 			if p := l.pump(wire.Pump{N: 1}); len(p.Taken) != 0 || p.Next != want {
 				t.Fatalf("failure %d: %+v, want next after %v", n, p, want)
 			}
-			l.clock.Advance(want)
+			l.Clock.Advance(want)
 			l.takes(1, "poison")
-			l.clock.Advance(time.Minute)
+			l.Clock.Advance(time.Minute)
 			if n == 12 {
 				n = 1020
-				l.rdb.HSet(t.Context(), l.key("q", "fails"), "poison", "1020 x")
+				l.Redis.HSet(t.Context(), l.key("q", "fails"), "poison", "1020 x")
 			}
 		}
 	})

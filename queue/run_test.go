@@ -48,9 +48,9 @@ func (l *events) trouble() (errs []error) {
 	return errs
 }
 
-func (w *world) queue(t *testing.T, opts queue.Options) *queue.Queue[string] {
+func (e *env) queue(t *testing.T, opts queue.Options) *queue.Queue[string] {
 	t.Helper()
-	q, err := queue.New[string](w.client, opts)
+	q, err := queue.New[string](e.Client, opts)
 	must(t, err)
 	return q
 }
@@ -79,18 +79,18 @@ func run(t *testing.T, q *queue.Queue[string], h queue.Handler[string], opts que
 }
 
 // gone waits until nothing of the queue is left.
-func (w *world) gone(t *testing.T) {
+func (e *env) gone(t *testing.T) {
 	t.Helper()
 	eventually(t, "nothing is left", func() bool {
-		return len(w.rdb.Keys(t.Context(), w.key("q", "")+"*").Val()) == 0
+		return len(e.Redis.Keys(t.Context(), e.key("q", "")+"*").Val()) == 0
 	})
 }
 
 // Promise: Once a put has returned, its message is handed to a handler until one returns nil, the
 // message is dead, or it is cancelled.
 func TestRun(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		q := w.queue(t, queue.Options{})
+	each(t, func(t *testing.T, e *env) {
+		q := e.queue(t, queue.Options{})
 		var got sync.Map
 		stop := run(t, q, func(_ context.Context, d *queue.Delivery[string]) error {
 			if d.Attempt != 1 || d.Attempts != 10 || d.Queue != "q" {
@@ -112,7 +112,7 @@ func TestRun(t *testing.T) {
 			_, err := q.Put(t.Context(), "q", fmt.Sprint("one", i))
 			must(t, err)
 		}
-		w.gone(t)
+		e.gone(t)
 		n := 0
 		got.Range(func(any, any) bool { n++; return true })
 		if n != 600 {
@@ -125,9 +125,9 @@ func TestRun(t *testing.T) {
 // Promise: Once a put has returned, its message is handed to a handler until one returns nil, the
 // message is dead, or it is cancelled.
 func TestOutcomes(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	each(t, func(t *testing.T, e *env) {
 		var log events
-		q := w.queue(t, queue.Options{Backoff: queue.Constant(time.Millisecond), Attempts: 3, OnEvent: log.add})
+		q := e.queue(t, queue.Options{Backoff: queue.Constant(time.Millisecond), Attempts: 3, OnEvent: log.add})
 		var calls sync.Map
 		run(t, q, func(_ context.Context, d *queue.Delivery[string]) error {
 			v, _ := calls.LoadOrStore(d.ID, new(atomic.Int64))
@@ -197,7 +197,7 @@ func TestOutcomes(t *testing.T) {
 		if n, err := q.RemoveAllDead(t.Context(), "q"); n != 3 || err != nil {
 			t.Errorf("deleted %d, %v", n, err)
 		}
-		w.gone(t)
+		e.gone(t)
 	})
 }
 
@@ -207,9 +207,9 @@ func TestOutcomes(t *testing.T) {
 // Promise: A handler keeps its place until it returns, and its context ends when it loses its
 // message.
 func TestLeaseIsExtendedAndLost(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	each(t, func(t *testing.T, e *env) {
 		var log events
-		q := w.queue(t, queue.Options{Lease: 2 * time.Second, OnEvent: log.add})
+		q := e.queue(t, queue.Options{Lease: 2 * time.Second, OnEvent: log.add})
 		started, cause := make(chan string, 10), make(chan error, 10)
 		stop := run(t, q, func(ctx context.Context, d *queue.Delivery[string]) error {
 			started <- d.ID
@@ -235,7 +235,7 @@ func TestLeaseIsExtendedAndLost(t *testing.T) {
 		if err := <-cause; !errors.Is(err, queue.ErrLeaseLost) {
 			t.Fatalf("ended by %v", err)
 		}
-		w.gone(t)
+		e.gone(t)
 		eventually(t, "its loss is told, and nothing else", func() bool { return slices.Equal(log.of(id), []queue.EventKind{queue.Lost}) })
 
 		// A consumer that stops hands back what its handlers don't finish.
@@ -255,8 +255,8 @@ func TestLeaseIsExtendedAndLost(t *testing.T) {
 // Promise: A consumer that stops hands back its unfinished messages, counts no failure, and keeps
 // to its grace period.
 func TestShutdown(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		q := w.queue(t, queue.Options{})
+	each(t, func(t *testing.T, e *env) {
+		q := e.queue(t, queue.Options{})
 		started, finish := make(chan string, 10), make(chan error)
 		stop := run(t, q, func(ctx context.Context, d *queue.Delivery[string]) error {
 			started <- d.ID
@@ -294,15 +294,15 @@ func TestShutdown(t *testing.T) {
 }
 
 func TestRunBatch(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		q := w.queue(t, queue.Options{Backoff: queue.Constant(0)})
+	each(t, func(t *testing.T, e *env) {
+		q := e.queue(t, queue.Options{Backoff: queue.Constant(0)})
 		requests := make([]queue.Request[string], 95)
 		for i := range requests {
 			requests[i].Value, requests[i].ID = fmt.Sprint(i), fmt.Sprint(i)
 		}
 		_, err := q.PutMany(t.Context(), "q", requests)
 		must(t, err)
-		must(t, w.rdb.HSet(t.Context(), w.key("q", ""), "7", "\x02\x00\x01not JSON").Err())
+		must(t, e.Redis.HSet(t.Context(), e.key("q", ""), "7", "\x02\x00\x01not JSON").Err())
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error)
 		var mu sync.Mutex

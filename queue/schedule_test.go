@@ -10,6 +10,7 @@ import (
 
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/internal/test/await"
+	"github.com/redoubt-go/redoubt/internal/test/testenv"
 	"github.com/redoubt-go/redoubt/queue"
 )
 
@@ -71,8 +72,8 @@ func TestScheduleOnce(t *testing.T) {
 }
 
 func TestBadEntries(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		q := w.queue(t, queue.Options{})
+	each(t, func(t *testing.T, e *env) {
+		q := e.queue(t, queue.Options{})
 		every, err := queue.Every(time.Second)
 		must(t, err)
 		err = q.Schedule(t.Context(), "q", queue.Entry[string]{}, queue.Entry[string]{ID: "a", Schedule: every},
@@ -121,8 +122,8 @@ func TestScheduleThatStands(t *testing.T) {
 
 // The next messages of all entries may be more than one call puts.
 func TestScheduleOfLargeMessages(t *testing.T) {
-	w := newWorld(t, ownServer(t))
-	q := w.queue(t, queue.Options{})
+	e := &env{testenv.New(t, ownServer(t))}
+	q := e.queue(t, queue.Options{})
 	hourly, err := queue.Every(time.Hour)
 	must(t, err)
 	var entries []queue.Entry[string]
@@ -146,8 +147,8 @@ func TestScheduleOfLargeMessages(t *testing.T) {
 //
 // Promise: Each time of a schedule is put once, by any number of schedulers.
 func TestScheduleOnEveryBackEnd(t *testing.T) {
-	everywhere(t, func(t *testing.T, w *world) {
-		q := w.queue(t, queue.Options{})
+	everywhere(t, func(t *testing.T, e *env) {
+		q := e.queue(t, queue.Options{})
 		hourly, err := queue.Every(time.Hour)
 		must(t, err)
 		ctx, stop := context.WithCancel(t.Context())

@@ -43,7 +43,7 @@ func TestOneOfVeryMany(t *testing.T) {
 		ctx := t.Context()
 		l.inMany()
 		for id, want := range map[string]queue.State{"m7": queue.StateRunning, "g0": queue.StateRunning, "g7": queue.StateWaiting, "none": queue.StateAbsent} {
-			got, err := wire.Find(ctx, l.client, l.keys, id)
+			got, err := wire.Find(ctx, l.Client, l.keys, id)
 			must(t, err)
 			if got.State != want || got.ID != id {
 				t.Errorf("%s is %s %s, want %s", id, got.State, got.ID, want)
@@ -58,14 +58,14 @@ func TestOneOfVeryMany(t *testing.T) {
 			}
 		}
 		l.wants(counts{running: many + 1, waiting: many - 1})
-		was, err := wire.Cancel(ctx, l.client, l.keys, "m7", "g7", "none", "m8", "g4099", "m7")
+		was, err := wire.Cancel(ctx, l.Client, l.keys, "m7", "g7", "none", "m8", "g4099", "m7")
 		must(t, err)
 		if want := []queue.State{queue.StateRunning, queue.StatePending, queue.StateAbsent, queue.StateRunning, queue.StatePending, queue.StateAbsent}; !slices.Equal(was, want) {
 			t.Errorf("they were %v, want %v", was, want)
 		}
 		l.wants(counts{running: many - 1, waiting: many - 3})
 		// The first of the group gives its turn to the next.
-		was, err = wire.Cancel(ctx, l.client, l.keys, "g0")
+		was, err = wire.Cancel(ctx, l.Client, l.keys, "g0")
 		must(t, err)
 		if !slices.Equal(was, []queue.State{queue.StateRunning}) {
 			t.Errorf("g0 was %v", was)
@@ -94,16 +94,16 @@ func TestCancelOfOneThatMoves(t *testing.T) {
 	lines(t, func(t *testing.T, l *line) {
 		l.inMany()
 		moves := 0
-		conn := &mover{Conn: l.clock}
-		l2 := l.world.clientOn(conn)
+		conn := &mover{Conn: l.Clock}
+		l2 := l.env.ClientOn(conn)
 		conn.move = func() {
-			found, err := wire.Find(t.Context(), l.client, l.keys, "m7")
+			found, err := wire.Find(t.Context(), l.Client, l.keys, "m7")
 			if err != nil || found.State != queue.StateRunning || moves > 1 {
 				return
 			}
 			moves++
 			receipt := ""
-			for _, r := range l.rdb.ZRange(t.Context(), l.key(l.name, "leases"), 0, -1).Val() {
+			for _, r := range l.Redis.ZRange(t.Context(), l.key(l.name, "leases"), 0, -1).Val() {
 				if wire.IDOf(r) == "m7" {
 					receipt = r
 				}
@@ -154,7 +154,7 @@ func TestManyLargeMessages(t *testing.T) {
 			t.Error("so many are requeued at once")
 		}
 		l.wants(counts{dead: 5})
-		dead, err := wire.Requeue(ctx, l.client, l.keys, append(ids, "none")...)
+		dead, err := wire.Requeue(ctx, l.Client, l.keys, append(ids, "none")...)
 		must(t, err)
 		if !slices.Equal(dead, []bool{true, true, true, true, true, false}) {
 			t.Errorf("they were dead: %v", dead)
@@ -163,7 +163,7 @@ func TestManyLargeMessages(t *testing.T) {
 		if was, err := wire.ReadCancel(l.do(wire.CancelCmd(l.keys, ids...))); err == nil {
 			t.Errorf("so many are cancelled at once: %v", was)
 		}
-		was, err := wire.Cancel(ctx, l.client, l.keys, ids...)
+		was, err := wire.Cancel(ctx, l.Client, l.keys, ids...)
 		must(t, err)
 		if !slices.Equal(was, slices.Repeat([]queue.State{queue.StatePending}, 5)) {
 			t.Errorf("they were %v", was)
@@ -192,12 +192,12 @@ func TestTurnOfALargeMessage(t *testing.T) {
 		}
 		l.ack(receipts...)
 		l.wants(counts{ready: 1, waiting: 1})
-		was, err := wire.Cancel(t.Context(), l.client, l.keys, "2")
+		was, err := wire.Cancel(t.Context(), l.Client, l.keys, "2")
 		must(t, err)
 		if !slices.Equal(was, []queue.State{queue.StatePending}) {
 			t.Errorf("2 was %v", was)
 		}
-		if n := l.rdb.Exists(t.Context(), l.key(l.name, "wake")).Val(); n != 1 {
+		if n := l.Redis.Exists(t.Context(), l.key(l.name, "wake")).Val(); n != 1 {
 			t.Error("nobody would be woken")
 		}
 		if ids, _ := take(); !slices.Equal(ids, []string{"3"}) {

@@ -16,15 +16,16 @@ import (
 	"github.com/redoubt-go/redoubt/internal/test/faultnet"
 	"github.com/redoubt-go/redoubt/internal/test/faults"
 	"github.com/redoubt-go/redoubt/internal/test/redistest"
+	"github.com/redoubt-go/redoubt/internal/test/testenv"
 	wire "github.com/redoubt-go/redoubt/internal/wire/queue"
 	"github.com/redoubt-go/redoubt/queue"
 )
 
 // through returns a queue whose connections go through a proxy.
-func (w *world) through(t *testing.T, opts queue.Options) (*queue.Queue[string], *faultnet.Proxy) {
+func (e *env) through(t *testing.T, opts queue.Options) (*queue.Queue[string], *faultnet.Proxy) {
 	t.Helper()
-	p := faultnet.New(t, w.Addr)
-	q, err := queue.New[string](w.clientOn(clienttest.Wrap(t, clienttest.Dial(t, p.Addr()))), opts)
+	p := faultnet.New(t, e.Addr)
+	q, err := queue.New[string](e.ClientOn(clienttest.Wrap(t, clienttest.Dial(t, p.Addr()))), opts)
 	must(t, err)
 	return q, p
 }
@@ -40,9 +41,9 @@ func counting(t *testing.T, n *atomic.Int64) queue.Handler[string] {
 }
 
 // blocked are the connections of a queue's consumers that wait.
-func (w *world) blocked(t *testing.T) (ids []string) {
+func (e *env) blocked(t *testing.T) (ids []string) {
 	t.Helper()
-	text, err := w.rdb.Do(t.Context(), "CLIENT", "LIST").Text()
+	text, err := e.Redis.Do(t.Context(), "CLIENT", "LIST").Text()
 	must(t, err)
 	for line := range strings.Lines(text) {
 		if strings.Contains(line, "cmd=bzpopmin") && strings.Contains(line, " flags=b ") {
@@ -59,22 +60,22 @@ func (w *world) blocked(t *testing.T) (ids []string) {
 // Promise: A dropped connection that blocks on the queue loses no message.
 func TestBlockedConnectionIsKilled(t *testing.T) {
 	s := redistest.Start(t)
-	w := newWorld(t, redistest.Backend{Name: "redis", URL: s.URL(), Addr: s.Addr(), Prefix: "k", Server: s})
-	q := w.queue(t, queue.Options{Lease: time.Minute})
+	e := &env{testenv.New(t, redistest.Backend{Name: "redis", URL: s.URL(), Addr: s.Addr(), Prefix: "k", Server: s})}
+	q := e.queue(t, queue.Options{Lease: time.Minute})
 	var handled atomic.Int64
 	stop := run(t, q, counting(t, &handled), queue.RunOptions{})
 	pulse := await.NewPulse(t)
 	for i := range int64(5) {
 		var id string
 		eventually(t, "the consumer waits", func() bool {
-			ids := w.blocked(t)
+			ids := e.blocked(t)
 			if len(ids) == 1 {
 				id = ids[0]
 			}
 			return len(ids) == 1
 		})
-		must(t, w.rdb.Do(t.Context(), "CLIENT", "KILL", "ID", id).Err())
-		eventually(t, "it waits on another connection", func() bool { ids := w.blocked(t); return len(ids) == 1 && ids[0] != id })
+		must(t, e.Redis.Do(t.Context(), "CLIENT", "KILL", "ID", id).Err())
+		eventually(t, "it waits on another connection", func() bool { ids := e.blocked(t); return len(ids) == 1 && ids[0] != id })
 		_, err := q.Put(t.Context(), "q", "")
 		must(t, err)
 		put := pulse.Now()
@@ -90,19 +91,19 @@ func TestBlockedConnectionIsKilled(t *testing.T) {
 // meanwhile.
 func TestFrozenNetwork(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, w *world) {
+	each(t, func(t *testing.T, e *env) {
 		var log events
-		q, p := w.through(t, queue.Options{Lease: 500 * time.Millisecond, Attempts: queue.Unlimited, OnEvent: log.add})
+		q, p := e.through(t, queue.Options{Lease: 500 * time.Millisecond, Attempts: queue.Unlimited, OnEvent: log.add})
 		var handled atomic.Int64
 		stop := run(t, q, func(context.Context, *queue.Delivery[string]) error {
 			handled.Add(1)
 			return nil
 		}, queue.RunOptions{})
-		_, err := w.queue(t, queue.Options{}).Put(t.Context(), "q", "")
+		_, err := e.queue(t, queue.Options{}).Put(t.Context(), "q", "")
 		must(t, err)
 		eventually(t, "the first is handled", func() bool { return handled.Load() == 1 })
 		p.Blackhole(faultnet.Both)
-		_, err = w.queue(t, queue.Options{}).Put(t.Context(), "q", "")
+		_, err = e.queue(t, queue.Options{}).Put(t.Context(), "q", "")
 		must(t, err)
 		eventually(t, "the consumer tells of trouble", func() bool { return len(log.trouble()) > 0 })
 		if n := handled.Load(); n > 1 {
@@ -110,7 +111,7 @@ func TestFrozenNetwork(t *testing.T) {
 		}
 		p.Heal()
 		eventually(t, "the second is handled", func() bool { return handled.Load() >= 2 })
-		w.gone(t)
+		e.gone(t)
 		must(t, stop())
 	})
 }
@@ -118,12 +119,12 @@ func TestFrozenNetwork(t *testing.T) {
 // Promise: Once a put has returned, its message is handed to a handler until one returns nil, the
 // message is dead, or it is cancelled.
 func TestLostReplies(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	each(t, func(t *testing.T, e *env) {
 		digests := map[string]string{}
 		for _, s := range wire.Scripts() {
 			digests[s.Name()] = "EVALSHA " + s.Digest()
 		}
-		q, p := w.through(t, queue.Options{Lease: time.Minute})
+		q, p := e.through(t, queue.Options{Lease: time.Minute})
 		lose := func(script string, f func()) {
 			t.Helper()
 			before := p.Stats().Swallowed
@@ -164,7 +165,7 @@ func TestLostReplies(t *testing.T) {
 			})
 		})
 		lose("queue.pump", func() { close(release) })
-		w.gone(t)
+		e.gone(t)
 		if n := handled.Load(); n != int64(len(many))+1 {
 			t.Errorf("%d of %d were handled", n, len(many)+1)
 		}
@@ -175,11 +176,11 @@ func TestLostReplies(t *testing.T) {
 // is over: it has the message of a consumer that died within a second of its end.
 func TestRedelivery(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, w *world) {
+	each(t, func(t *testing.T, e *env) {
 		const lease = 1500 * time.Millisecond
-		q := w.queue(t, queue.Options{Lease: lease})
+		q := e.queue(t, queue.Options{Lease: lease})
 		got := make(chan time.Time, 1)
-		other := w.line(t, "q")
+		other := e.line(t, "q")
 		other.put(wire.Message{ID: "a", Payload: []byte(`"a"`)})
 		// Taken, and then nothing is heard of it any more.
 		cmd := wire.PumpCmd(other.keys, wire.Pump{Consumer: "dead", Take: wire.NewTake(), N: 1, Lease: lease})
@@ -226,14 +227,14 @@ func (c *loading) Pipeline(ctx context.Context, cs []redoubt.Cmd) []redoubt.Repl
 // A consumer that starts while the server loads its data waits for it, and returns
 // at once only when it is refused for good.
 func TestRunWhileTheServerLoads(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		_, err := w.queue(t, queue.Options{}).Put(t.Context(), "q", "")
+	each(t, func(t *testing.T, e *env) {
+		_, err := e.queue(t, queue.Options{}).Put(t.Context(), "q", "")
 		must(t, err)
-		conn := &loading{Conn: clienttest.Wrap(t, w.rdb)}
+		conn := &loading{Conn: clienttest.Wrap(t, e.Redis)}
 		conn.calls.Store(3)
-		w.client = w.clientOn(conn)
+		e.Client = e.ClientOn(conn)
 		var handled atomic.Int64
-		stop := run(t, w.queue(t, queue.Options{}), counting(t, &handled), queue.RunOptions{})
+		stop := run(t, e.queue(t, queue.Options{}), counting(t, &handled), queue.RunOptions{})
 		eventually(t, "the message is handled", func() bool { return handled.Load() == 1 })
 		must(t, stop())
 	})
@@ -244,15 +245,15 @@ func TestRunWhileTheServerLoads(t *testing.T) {
 func TestStoppedPastItsLease(t *testing.T) {
 	t.Parallel()
 	d := faults.Start(t, faults.Redis)
-	w := newWorld(t, redistest.Backend{Name: "redis", Addr: d.Addrs()[0], Prefix: "stopped"})
+	e := &env{testenv.New(t, redistest.Backend{Name: "redis", Addr: d.Addrs()[0], Prefix: "stopped"})}
 	const lease = 500 * time.Millisecond
 	notes := make(chan note, 100)
-	p, dismiss := faults.Hire(t, workOrders{Invitation: d.Invitation(), Prefix: w.Prefix, Names: []string{"q"}, Lease: lease, Concurrency: 1}, func(text string) error {
+	p, dismiss := faults.Hire(t, workOrders{Invitation: d.Invitation(), Prefix: e.Prefix, Names: []string{"q"}, Lease: lease, Concurrency: 1}, func(text string) error {
 		n, err := readNote(strings.TrimPrefix(text, "q "))
 		notes <- n
 		return err
 	})
-	q := w.queue(t, queue.Options{Lease: time.Minute, Attempts: queue.Unlimited})
+	q := e.queue(t, queue.Options{Lease: time.Minute, Attempts: queue.Unlimited})
 	id := linger + ":1"
 	_, err := q.PutRequest(t.Context(), "q", queue.Request[string]{ID: id})
 	must(t, err)
@@ -284,7 +285,7 @@ func TestStoppedPastItsLease(t *testing.T) {
 		t.Errorf("after the stale settle: %+v", l)
 	}
 	finish <- nil
-	w.gone(t)
+	e.gone(t)
 	must(t, stop())
 }
 
@@ -293,19 +294,19 @@ func TestStoppedPastItsLease(t *testing.T) {
 //
 // Promise: A message is never taken before it is due, by the server's clock.
 func TestSkewedClock(t *testing.T) {
-	eachFrozen(t, func(t *testing.T, w *world) {
-		q := w.queue(t, queue.Options{Lease: time.Minute})
+	eachFrozen(t, func(t *testing.T, e *env) {
+		q := e.queue(t, queue.Options{Lease: time.Minute})
 		var handled atomic.Int64
 		stop := run(t, q, counting(t, &handled), queue.RunOptions{})
 		_, err := q.PutRequest(t.Context(), "q", queue.Request[string]{Delay: 30 * time.Millisecond})
 		must(t, err)
-		_, err = q.PutRequest(t.Context(), "q", queue.Request[string]{At: w.clock.Now().Add(60 * time.Millisecond)})
+		_, err = q.PutRequest(t.Context(), "q", queue.Request[string]{At: e.Clock.Now().Add(60 * time.Millisecond)})
 		must(t, err)
 		await.Always(t, 100*time.Millisecond, "nothing is due", func() bool { return handled.Load() == 0 })
-		w.clock.Advance(30 * time.Millisecond)
+		e.Clock.Advance(30 * time.Millisecond)
 		eventually(t, "the delay is over", func() bool { return handled.Load() == 1 })
 		await.Always(t, 50*time.Millisecond, "the second is not due", func() bool { return handled.Load() == 1 })
-		w.clock.Advance(30 * time.Millisecond)
+		e.Clock.Advance(30 * time.Millisecond)
 		eventually(t, "its time has come", func() bool { return handled.Load() == 2 })
 		must(t, stop())
 	})
@@ -313,8 +314,8 @@ func TestSkewedClock(t *testing.T) {
 
 // Ten thousand ids at once are more than a Lua call takes arguments.
 func TestLargeBatches(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		q := w.queue(t, queue.Options{Lease: time.Minute})
+	each(t, func(t *testing.T, e *env) {
+		q := e.queue(t, queue.Options{Lease: time.Minute})
 		at := time.Now().Add(time.Second)
 		ids := make([]string, queue.MaxBatch)
 		rs := make([]queue.Request[string], len(ids))
@@ -336,7 +337,7 @@ func TestLargeBatches(t *testing.T) {
 		put(at, len(ids)) // all due in the same ms
 		var handled atomic.Int64
 		stop := run(t, q, counting(t, &handled), queue.RunOptions{Concurrency: wire.MaxSettle})
-		w.gone(t)
+		e.gone(t)
 		must(t, stop())
 		if n := handled.Load(); n != int64(2*len(ids)) {
 			t.Errorf("%d were handled", n)
@@ -349,7 +350,7 @@ func TestLargeBatches(t *testing.T) {
 				t.Fatalf("%s was %v", ids[i], was)
 			}
 		}
-		w.gone(t)
+		e.gone(t)
 	})
 }
 
@@ -358,8 +359,8 @@ func TestLargeBatches(t *testing.T) {
 // Promise: A message that kills its consumers dies after its attempts; with unlimited attempts it
 // waits longer after each failure.
 func TestEveryHandlerPanics(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		q := w.queue(t, queue.Options{Lease: time.Minute, Attempts: 2, Backoff: queue.Constant(time.Millisecond)})
+	each(t, func(t *testing.T, e *env) {
+		q := e.queue(t, queue.Options{Lease: time.Minute, Attempts: 2, Backoff: queue.Constant(time.Millisecond)})
 		const n = 200
 		var calls atomic.Int64
 		stop := run(t, q, func(_ context.Context, d *queue.Delivery[string]) error {
@@ -387,15 +388,15 @@ func TestEveryHandlerPanics(t *testing.T) {
 		if deleted, err := q.RemoveAllDead(t.Context(), "q"); deleted != n || err != nil {
 			t.Errorf("deleted %d, %v", deleted, err)
 		}
-		w.gone(t)
+		e.gone(t)
 		must(t, stop())
 	})
 }
 
 // A handler that ends its goroutine, as t.FailNow does, has failed.
 func TestHandlerEndsItsGoroutine(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		q := w.queue(t, queue.Options{Lease: time.Minute, Attempts: 2, Backoff: queue.Constant(time.Millisecond)})
+	each(t, func(t *testing.T, e *env) {
+		q := e.queue(t, queue.Options{Lease: time.Minute, Attempts: 2, Backoff: queue.Constant(time.Millisecond)})
 		stop := run(t, q, func(context.Context, *queue.Delivery[string]) error {
 			runtime.Goexit()
 			return nil

@@ -13,7 +13,7 @@ import (
 // lines runs a test on every back end, with a clock that stands until the test
 // moves it.
 func lines(t *testing.T, run func(t *testing.T, l *line)) {
-	eachFrozen(t, func(t *testing.T, w *world) { run(t, w.line(t, "q")) })
+	eachFrozen(t, func(t *testing.T, e *env) { run(t, e.line(t, "q")) })
 }
 
 // Promise: Messages of a lane are taken in the order in which they became ready.
@@ -58,23 +58,23 @@ func TestPutIsIdempotentUntilAcked(t *testing.T) {
 // Promise: A message is never taken before it is due, by the server's clock.
 func TestNeverBeforeDue(t *testing.T) {
 	lines(t, func(t *testing.T, l *line) {
-		at := l.clock.Now().Add(50*time.Millisecond + time.Microsecond)
+		at := l.Clock.Now().Add(50*time.Millisecond + time.Microsecond)
 		l.put(wire.Message{ID: "later", Delay: time.Minute}, wire.Message{ID: "at", At: at}, wire.Message{ID: "past", At: at.Add(-time.Hour)})
 		if p := l.pump(wire.Pump{N: 5}); len(p.Taken) != 1 || p.Taken[0].ID != "past" || p.Next != 50*time.Millisecond+time.Millisecond {
 			t.Fatalf("%+v", p)
 		}
-		l.clock.Advance(50 * time.Millisecond)
+		l.Clock.Advance(50 * time.Millisecond)
 		l.takes(5)
-		l.clock.Advance(time.Millisecond)
+		l.Clock.Advance(time.Millisecond)
 		l.takes(5, "at")
-		l.clock.Advance(58 * time.Second)
+		l.Clock.Advance(58 * time.Second)
 		l.takes(5)
 		// A short delay after a long one is the next.
 		l.put(wire.Message{ID: "soon", Delay: 10 * time.Millisecond})
 		if p := l.pump(wire.Pump{}); p.Next != 10*time.Millisecond {
 			t.Fatalf("next after %v", p.Next)
 		}
-		l.clock.Advance(10 * time.Millisecond)
+		l.Clock.Advance(10 * time.Millisecond)
 		l.takes(5, "soon")
 	})
 }
@@ -84,13 +84,13 @@ func TestNeverBeforeDue(t *testing.T) {
 // Promise: A message is never taken before it is due, by the server's clock.
 func TestDelaysAreNotCutShort(t *testing.T) {
 	lines(t, func(t *testing.T, l *line) {
-		l.clock.Advance(time.Microsecond)
+		l.Clock.Advance(time.Microsecond)
 		const delay = 10 * time.Millisecond
 		l.put(wire.Message{ID: "a", Delay: delay})
 		for _, step := range []wire.NackKind{wire.Retry, wire.Snooze, ""} {
-			l.clock.Advance(delay - time.Microsecond)
+			l.Clock.Advance(delay - time.Microsecond)
 			l.takes(1)
-			l.clock.Advance(time.Millisecond)
+			l.Clock.Advance(time.Millisecond)
 			r := l.takes(1, "a")
 			if step == "" {
 				l.ack(r["a"])
@@ -105,7 +105,7 @@ func TestDelaysAreNotCutShort(t *testing.T) {
 // A sleeping consumer learns of a message that is due earlier than the ones it knows.
 func TestMarkerOfAnEarlierDueTime(t *testing.T) {
 	lines(t, func(t *testing.T, l *line) {
-		marked := func() bool { return l.rdb.Del(t.Context(), l.key("q", "wake")).Val() == 1 }
+		marked := func() bool { return l.Redis.Del(t.Context(), l.key("q", "wake")).Val() == 1 }
 		for i, c := range []struct {
 			delay time.Duration
 			want  bool
@@ -131,7 +131,7 @@ func TestRepeatedTake(t *testing.T) {
 		}
 		l.wants(counts{ready: 1, running: 2})
 		l.takes(5, "c")
-		l.clock.Advance(time.Minute)
+		l.Clock.Advance(time.Minute)
 		if p := l.pump(p); p.Again || len(p.Taken) != 2 || p.Taken[0].Failures != 1 {
 			t.Fatalf("after the lease: %+v", p)
 		}
@@ -143,7 +143,7 @@ func TestLateAndStaleSettle(t *testing.T) {
 	lines(t, func(t *testing.T, l *line) {
 		l.ids("a", "b")
 		late := l.takes(2, "a", "b")
-		l.clock.Advance(2 * time.Minute)
+		l.Clock.Advance(2 * time.Minute)
 		l.ack(late["a"]) // nobody has taken it since
 		fresh := l.takes(2, "b")
 		for _, p := range []wire.Pump{
@@ -174,7 +174,7 @@ func TestPoison(t *testing.T) {
 			if p := l.pump(wire.Pump{N: 1}); p.Taken[0].ID != "x" || p.Taken[0].Failures != i {
 				t.Fatalf("%+v", p.Taken[0])
 			}
-			l.clock.Advance(time.Minute)
+			l.Clock.Advance(time.Minute)
 		}
 		r := l.takes(5, "y")
 		l.wants(counts{dead: 1, running: 1})
@@ -187,7 +187,7 @@ func TestPoison(t *testing.T) {
 			if p := l.pump(wire.Pump{N: 1}); len(p.Taken) != 0 || p.Next != want {
 				t.Fatalf("failure %d: %+v", i, p)
 			}
-			l.clock.Advance(want)
+			l.Clock.Advance(want)
 			r = l.takes(1, "y")
 		}
 		l.wants(counts{dead: 2})
@@ -234,7 +234,7 @@ func TestSnoozeAndBackCountNothing(t *testing.T) {
 			l.fails(wire.Snooze, time.Minute, r["a"])
 			r = l.takes(2, "b")
 			l.fails(wire.HandBack, 0, r["b"])
-			l.clock.Advance(time.Minute)
+			l.Clock.Advance(time.Minute)
 			l.pump(wire.Pump{})
 			l.takes(0)
 			r = l.takes(1, "b")
@@ -276,10 +276,10 @@ func TestGroups(t *testing.T) {
 		// The first keeps its turn until it is done, or dead.
 		l.fails(wire.Retry, 3*time.Second, r["a1"])
 		l.takes(9)
-		l.clock.Advance(2 * time.Second)
+		l.Clock.Advance(2 * time.Second)
 		l.takes(9)
 		l.wants(counts{waiting: 2, due: 1, running: 2})
-		l.clock.Advance(time.Second)
+		l.Clock.Advance(time.Second)
 		r2 := l.takes(9, "a1")
 		l.ack(r2["a1"])
 		r2 = l.takes(9, "a2")
@@ -292,7 +292,7 @@ func TestGroups(t *testing.T) {
 			t.Fatal("not requeued")
 		}
 		l.wants(counts{waiting: 2, running: 3})
-		l.clock.Advance(time.Minute) // their consumers die
+		l.Clock.Advance(time.Minute) // their consumers die
 		l.pump(wire.Pump{})
 		l.wants(counts{waiting: 2, ready: 3})
 		_ = r3
@@ -358,11 +358,11 @@ func TestUnique(t *testing.T) {
 		if again := l.put(m("a")); again[0] != (wire.PutResult{ID: "a", Status: queue.Exists}) {
 			t.Fatalf("the same after the ack: %v", again)
 		}
-		for _, key := range l.rdb.Keys(t.Context(), l.key("q", "unique:*")).Val() {
-			if ttl := l.rdb.PTTL(t.Context(), key).Val(); ttl < 50*time.Minute || ttl > time.Hour {
+		for _, key := range l.Redis.Keys(t.Context(), l.key("q", "unique:*")).Val() {
+			if ttl := l.Redis.PTTL(t.Context(), key).Val(); ttl < 50*time.Minute || ttl > time.Hour {
 				t.Errorf("%s lasts %v", key, ttl)
 			}
-			must(t, l.rdb.Del(t.Context(), key).Err())
+			must(t, l.Redis.Del(t.Context(), key).Err())
 		}
 		l.empty()
 	})
@@ -390,7 +390,7 @@ func TestPauseAndLimits(t *testing.T) {
 		r := l.takes(9, "a", "b")
 		l.takes(9)
 		l.ack(r["b"])
-		if l.rdb.Exists(t.Context(), l.key("q", "wake")).Val() != 1 {
+		if l.Redis.Exists(t.Context(), l.key("q", "wake")).Val() != 1 {
 			t.Error("nobody hears of the free place")
 		}
 		r = l.takes(9, "c")
@@ -399,10 +399,10 @@ func TestPauseAndLimits(t *testing.T) {
 		if p := l.pump(wire.Pump{N: 9}); len(p.Taken) > 0 || p.Next != 500*time.Millisecond {
 			t.Errorf("beyond the rate: %+v", p)
 		}
-		l.clock.Advance(500 * time.Millisecond)
+		l.Clock.Advance(500 * time.Millisecond)
 		l.takes(9, "e")
 		limit(queue.Limits{})
-		if n := l.rdb.Exists(t.Context(), l.key("q", "config")).Val(); n != 0 {
+		if n := l.Redis.Exists(t.Context(), l.key("q", "config")).Val(); n != 0 {
 			t.Error("settings are left")
 		}
 		_ = r
@@ -444,7 +444,7 @@ func TestBatch(t *testing.T) {
 		}
 		drain()
 		next = 1
-		l.clock.Advance(time.Minute)
+		l.Clock.Advance(time.Minute)
 		drain()
 		if next != 10001 {
 			t.Fatalf("%d", next)
@@ -462,11 +462,11 @@ func TestResults(t *testing.T) {
 			must(t, err)
 			return f
 		}
-		if f := find("a"); f.State != queue.StateReady || !f.When.Equal(l.clock.Now()) || f.Headers["trace"] != "1" || len(f.Headers) != 2 {
+		if f := find("a"); f.State != queue.StateReady || !f.When.Equal(l.Clock.Now()) || f.Headers["trace"] != "1" || len(f.Headers) != 2 {
 			t.Errorf("%+v", f)
 		}
 		r := l.takes(1, "a")
-		if f := find("a"); f.State != queue.StateRunning || !f.When.Equal(l.clock.Now().Truncate(time.Millisecond).Add(time.Minute)) {
+		if f := find("a"); f.State != queue.StateRunning || !f.When.Equal(l.Clock.Now().Truncate(time.Millisecond).Add(time.Minute)) {
 			t.Errorf("%+v", f)
 		}
 		l.pump(wire.Pump{Results: []wire.Result{{Receipt: r["a"], Value: "out", Keep: time.Hour}}})
@@ -498,9 +498,9 @@ func TestExtend(t *testing.T) {
 			t.Fatalf("%v", held)
 		}
 		extend(time.Second) // not shorter
-		l.clock.Advance(59 * time.Minute)
+		l.Clock.Advance(59 * time.Minute)
 		l.takes(1)
-		l.clock.Advance(time.Minute)
+		l.Clock.Advance(time.Minute)
 		l.takes(1, "a")
 		if held := extend(time.Hour); held[0] {
 			t.Fatal("another has it")

@@ -6,42 +6,53 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
+	"go.uber.org/goleak"
 
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/internal/test/await"
-	"github.com/redoubt-go/redoubt/internal/test/clienttest"
 	"github.com/redoubt-go/redoubt/internal/test/doors"
+	"github.com/redoubt-go/redoubt/internal/test/exampleserver"
 	"github.com/redoubt-go/redoubt/internal/test/expect"
-	"github.com/redoubt-go/redoubt/internal/test/frozenclock"
+	"github.com/redoubt-go/redoubt/internal/test/faults"
 	"github.com/redoubt-go/redoubt/internal/test/redistest"
+	"github.com/redoubt-go/redoubt/internal/test/testenv"
 	wire "github.com/redoubt-go/redoubt/internal/wire/queue"
 	"github.com/redoubt-go/redoubt/queue"
 )
 
-// world is one back end with a client on it.
-type world struct {
-	redistest.Backend
-	t      *testing.T
-	rdb    redis.UniversalClient // for looking at keys
-	client *redoubt.Client
-	clock  *frozenclock.Conn // nil when time runs
+func TestMain(m *testing.M) {
+	faults.Main()
+	faults.WorkIfHired(workOrders.work)
+	goleak.VerifyTestMain(doors.M{TestingM: exampleserver.M{M: m}})
 }
 
+// env is one back end with a client on it.
+type env struct{ *testenv.Env }
+
 // each runs a test on every back end, on its own clock.
-func each(t *testing.T, run func(t *testing.T, w *world)) {
-	doors.EachInFull(t, func(t *testing.T, b redistest.Backend) { run(t, newWorld(t, b)) })
+func each(t *testing.T, run func(t *testing.T, e *env)) {
+	testenv.EachInFull(t, func(t *testing.T, e *testenv.Env) { run(t, &env{e}) })
 }
 
 // everywhere is each, pools included in make test too.
-func everywhere(t *testing.T, run func(t *testing.T, w *world)) {
-	doors.Each(t, func(t *testing.T, b redistest.Backend) { run(t, newWorld(t, b)) })
+func everywhere(t *testing.T, run func(t *testing.T, e *env)) {
+	testenv.Each(t, func(t *testing.T, e *testenv.Env) { run(t, &env{e}) })
 }
 
-func newWorld(t *testing.T, b redistest.Backend) *world {
-	w := &world{Backend: b, t: t, rdb: clienttest.Dial(t, b.Addr)}
-	w.client = w.clientOn(clienttest.Wrap(t, w.rdb))
-	return w
+// eachFrozen runs a test on every back end, with a clock that the test sets.
+func eachFrozen(t *testing.T, run func(t *testing.T, e *env)) {
+	each(t, func(t *testing.T, e *env) {
+		e.Freeze(wire.Scripts(), nil)
+		e.Clock.Set(e.Clock.Now().Truncate(time.Millisecond)) // due times are whole ms
+		run(t, e)
+	})
+}
+
+func (e *env) key(name, part string) string {
+	if part != "" {
+		part = ":" + part
+	}
+	return e.Key(name, "queue"+part)
 }
 
 // ownServer starts a server for one test.
@@ -50,47 +61,25 @@ func ownServer(t *testing.T, args ...string) redistest.Backend {
 	return redistest.Backend{Name: "redis", URL: s.URL(), Addr: s.Addr(), Prefix: "own", Server: s}
 }
 
-// eachFrozen runs a test on every back end, with a clock that the test sets.
-func eachFrozen(t *testing.T, run func(t *testing.T, w *world)) {
-	each(t, func(t *testing.T, w *world) {
-		w.clock = frozenclock.New(clienttest.Wrap(t, w.rdb), wire.Scripts(), nil)
-		w.clock.Set(w.clock.Now().Truncate(time.Millisecond)) // due times are whole ms
-		w.client = w.clientOn(w.clock)
-		run(t, w)
-	})
-}
-
-func (w *world) clientOn(conn redoubt.Conn) *redoubt.Client {
-	w.t.Helper()
-	return clienttest.New(w.t, conn, w.Prefix)
-}
-
-func (w *world) key(name, part string) string {
-	if part != "" {
-		part = ":" + part
-	}
-	return w.Prefix + ":{" + name + "}:queue" + part
-}
-
 var must, eventually = expect.Must, await.Soon
 
 // A line is a queue of a test, used by its commands.
 type line struct {
-	*world
+	*env
 	t    *testing.T
 	keys wire.Keys
 	name string
 	take int
 }
 
-func (w *world) line(t *testing.T, name string) *line {
+func (e *env) line(t *testing.T, name string) *line {
 	t.Helper()
-	keys, err := wire.KeysOf(w.client, name)
+	keys, err := wire.KeysOf(e.Client, name)
 	must(t, err)
-	return &line{world: w, t: t, keys: keys, name: name}
+	return &line{env: e, t: t, keys: keys, name: name}
 }
 
-func (l *line) do(cmd redoubt.Cmd) redoubt.Reply { return l.client.Do(l.t.Context(), cmd) }
+func (l *line) do(cmd redoubt.Cmd) redoubt.Reply { return l.Client.Do(l.t.Context(), cmd) }
 
 // put puts messages, whose attempts are 3 unless they say otherwise, and whose
 // payload is their id.
@@ -190,7 +179,7 @@ func (l *line) wants(want counts) {
 		l.t.Fatalf("%+v, want %+v", got, want)
 	}
 	// While something can be taken, a consumer can hear of it.
-	marked := l.rdb.Exists(l.t.Context(), l.key(l.name, "wake")).Val() == 1
+	marked := l.Redis.Exists(l.t.Context(), l.key(l.name, "wake")).Val() == 1
 	if want.ready > 0 && !marked && !s.Paused && s.Limits == (wire.Limits{}) {
 		l.t.Fatal("nobody would be woken")
 	}
@@ -200,7 +189,7 @@ func (l *line) wants(want counts) {
 func (l *line) empty() {
 	l.t.Helper()
 	l.pump(wire.Pump{N: 1})
-	if left := l.rdb.Keys(l.t.Context(), l.key(l.name, "")+"*").Val(); len(left) > 0 {
+	if left := l.Redis.Keys(l.t.Context(), l.key(l.name, "")+"*").Val(); len(left) > 0 {
 		l.t.Fatalf("these keys are left: %q", left)
 	}
 }
