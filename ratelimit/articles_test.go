@@ -17,7 +17,7 @@ import (
 // articles is the sliding window that articles build on a sorted set: a member
 // for each call, by its time in ms, which the client brings.
 type articles struct {
-	rdb    *redis.Client
+	rdb    redis.UniversalClient
 	key    string
 	limit  int64
 	window time.Duration
@@ -68,16 +68,16 @@ func (a articles) right(ctx context.Context, now time.Time) bool {
 // Promise: A Window decides as a list of all calls would, exactly and by the
 // microsecond, and its log holds no more calls than the limit.
 func TestWindowAgreesWithSortedSet(t *testing.T) {
-	eachFrozen(t, func(t *testing.T, w *world) {
+	eachFrozen(t, func(t *testing.T, e *env) {
 		r := randtest.Rand(t)
 		for i := range 8 {
 			limit, window := 1+r.IntN(40), time.Duration(10+r.IntN(500))*time.Millisecond
-			a := articles{w.rdb, fmt.Sprint(w.Prefix, "zset", i), int64(limit), window}
-			l := w.window(t, ratelimit.Limit{Rate: limit, Period: window})
-			w.clock.Set(time.UnixMilli(1_760_000_000_000))
+			a := articles{e.Redis, fmt.Sprint(e.Prefix, "zset", i), int64(limit), window}
+			l := e.window(t, ratelimit.Limit{Rate: limit, Period: window})
+			e.Clock.Set(time.UnixMilli(1_760_000_000_000))
 			for call := range 150 {
-				w.clock.Advance(time.Duration(1+r.Int64N(2*window.Milliseconds()/int64(limit)+1)) * time.Millisecond)
-				want := a.right(t.Context(), w.clock.Now())
+				e.Clock.Advance(time.Duration(1+r.Int64N(2*window.Milliseconds()/int64(limit)+1)) * time.Millisecond)
+				want := a.right(t.Context(), e.Clock.Now())
 				d, err := l.Allow(t.Context(), fmt.Sprint("a", i))
 				must(t, err)
 				if d.Allowed != want {
@@ -107,15 +107,15 @@ func TestFaultsOfTheArticles(t *testing.T) {
 		return n
 	}
 	times := func(n int, at time.Duration) []time.Duration { return slices.Repeat([]time.Duration{at}, n) }
-	eachFrozen(t, func(t *testing.T, w *world) {
+	eachFrozen(t, func(t *testing.T, e *env) {
 		on := func(name string, limit int) (articles, allow, string) {
-			l := w.window(t, ratelimit.Limit{Rate: limit, Period: second})
-			return articles{w.rdb, w.Prefix + name, int64(limit), second}, func(ctx context.Context, now time.Time) bool {
-				w.clock.Set(now)
+			l := e.window(t, ratelimit.Limit{Rate: limit, Period: second})
+			return articles{e.Redis, e.Prefix + name, int64(limit), second}, func(ctx context.Context, now time.Time) bool {
+				e.Clock.Set(now)
 				d, err := l.Allow(ctx, name)
 				must(t, err)
 				return d.Allowed
-			}, w.Prefix + ":{" + name + "}:window"
+			}, e.Prefix + ":{" + name + "}:window"
 		}
 		t.Run("calls of one millisecond count once", func(t *testing.T) {
 			a, ours, _ := on("same", 3)
@@ -147,10 +147,10 @@ func TestFaultsOfTheArticles(t *testing.T) {
 			}
 			admitted(t, a.allow, at...)
 			admitted(t, ours, at...)
-			if n := w.rdb.ZCard(t.Context(), a.key).Val(); n != 500 {
+			if n := e.Redis.ZCard(t.Context(), a.key).Val(); n != 500 {
 				t.Errorf("the article keeps %d calls", n)
 			}
-			if n := w.rdb.StrLen(t.Context(), key).Val(); n != 8+5*8 {
+			if n := e.Redis.StrLen(t.Context(), key).Val(); n != 8+5*8 {
 				t.Errorf("the log has %d bytes", n)
 			}
 		})
@@ -161,7 +161,7 @@ func TestFaultsOfTheArticles(t *testing.T) {
 			// The key would be gone by then: somebody else's call keeps it.
 			lua := func(ctx context.Context, now time.Time) bool {
 				ok := a.lua(ctx, now)
-				w.rdb.Persist(ctx, a.key)
+				e.Redis.Persist(ctx, a.key)
 				return ok
 			}
 			if n := admitted(t, lua, at...); n != 2 {
@@ -177,7 +177,7 @@ func TestFaultsOfTheArticles(t *testing.T) {
 			if n := admitted(t, a.allow, 0, time.Millisecond, 2*time.Millisecond, 1500*time.Millisecond, 1501*time.Millisecond, 1502*time.Millisecond); n != 6 {
 				t.Errorf("the article admits %d at one moment", n)
 			}
-			l := w.window(t, ratelimit.Limit{Rate: 3, Period: second})
+			l := e.window(t, ratelimit.Limit{Rate: 3, Period: second})
 			taken := 0
 			for range 6 { // whatever the clocks of the clients: they send no time
 				d, err := l.Allow(t.Context(), "clocks")
@@ -196,14 +196,14 @@ func TestFaultsOfTheArticles(t *testing.T) {
 //
 // Promise: Every key expires, except stored limits.
 func TestEveryKeyExpires(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	each(t, func(t *testing.T, e *env) {
 		ctx := t.Context()
-		limits := []*ratelimit.Limiter{w.limiter(t, ratelimit.PerSecond(1_000_000)), w.limiter(t, ratelimit.PerHour(7)), w.storedLimiter(t)}
+		limits := []*ratelimit.Limiter{e.limiter(t, ratelimit.PerSecond(1_000_000)), e.limiter(t, ratelimit.PerHour(7)), e.storedLimiter(t)}
 		must(t, limits[2].Set(ctx, "a", ratelimit.PerSecond(9), ratelimit.PerHour(100)))
-		window := w.window(t, ratelimit.Limit{Rate: 40, Period: time.Minute})
-		quota, err := ratelimit.NewQuota(w.client, ratelimit.QuotaOptions{Allowance: ratelimit.Allowance{Calls: 50, Per: ratelimit.Day}})
+		window := e.window(t, ratelimit.Limit{Rate: 40, Period: time.Minute})
+		quota, err := ratelimit.NewQuota(e.Client, ratelimit.QuotaOptions{Allowance: ratelimit.Allowance{Calls: 50, Per: ratelimit.Day}})
 		must(t, err)
-		calls := w.concurrency(t, ratelimit.ConcurrencyOptions{Limit: 5})
+		calls := e.concurrency(t, ratelimit.ConcurrencyOptions{Limit: 5})
 		r := randtest.Rand(t)
 		for range 150 {
 			l, n := limits[r.IntN(3)], 1+r.IntN(3)
@@ -233,7 +233,7 @@ func TestEveryKeyExpires(t *testing.T) {
 			}
 			must(t, err)
 			for _, part := range []string{"gcra", "refunds", "window", "quota", "calls"} {
-				if ttl := w.rdb.Do(ctx, "PTTL", w.Prefix+":{a}:"+part).Val().(int64); ttl == -1 {
+				if ttl := e.Redis.Do(ctx, "PTTL", e.Prefix+":{a}:"+part).Val().(int64); ttl == -1 {
 					t.Fatalf("%s does not expire", part)
 				}
 			}

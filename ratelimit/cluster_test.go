@@ -12,6 +12,7 @@ import (
 
 	"github.com/redoubt-go/redoubt/internal/test/clienttest"
 	"github.com/redoubt-go/redoubt/internal/test/redistest"
+	"github.com/redoubt-go/redoubt/internal/test/testenv"
 	wire "github.com/redoubt-go/redoubt/internal/wire/ratelimit"
 	"github.com/redoubt-go/redoubt/ratelimit"
 )
@@ -115,11 +116,11 @@ func TestCluster(t *testing.T) {
 		}
 	})
 	t.Run("the others", func(t *testing.T) {
-		w := &world{client: client}
-		window := w.window(t, ratelimit.PerHour(2))
+		e := &env{&testenv.Env{Client: client}}
+		window := e.window(t, ratelimit.PerHour(2))
 		quota, err := ratelimit.NewQuota(client, ratelimit.QuotaOptions{Allowance: ratelimit.Allowance{Calls: 2, Per: ratelimit.Year}})
 		must(t, err)
-		calls := w.concurrency(t, ratelimit.ConcurrencyOptions{Limit: 2})
+		calls := e.concurrency(t, ratelimit.ConcurrencyOptions{Limit: 2})
 		for i := range 20 {
 			var got []string
 			for range 3 {

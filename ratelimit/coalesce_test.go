@@ -86,14 +86,14 @@ func inPlace(t *testing.T, g *gate, l *ratelimit.Limiter, k int) {
 // as the calls one by one would, in their order; a lone caller never waits for
 // others.
 func TestCoalescedDecideAlike(t *testing.T) {
-	eachFrozen(t, func(t *testing.T, w *world) {
+	eachFrozen(t, func(t *testing.T, e *env) {
 		r := randtest.Rand(t)
-		g := &gate{Conn: w.clock}
-		held := clienttest.New(t, g, w.Prefix)
+		g := &gate{Conn: e.Clock}
+		held := e.ClientOn(g)
 		for i := range thorough(40, 15) {
 			limits := []ratelimit.Limit{randomLimit(r), randomLimit(r), randomLimit(r)}[:1+r.IntN(3)]
 			opts := ratelimit.Options{Limit: limits[0], And: limits[1:]}
-			apart, err := ratelimit.New(w.client, opts)
+			apart, err := ratelimit.New(e.Client, opts)
 			must(t, err)
 			if i%3 == 0 {
 				opts = ratelimit.Options{Stored: true}
@@ -105,7 +105,7 @@ func TestCoalescedDecideAlike(t *testing.T) {
 				must(t, l.Set(t.Context(), name, limits[0], limits[1:]...))
 			}
 			for range 4 {
-				w.clock.Advance(time.Duration(r.Int64N(int64(limits[0].Period)/1000+1)) * time.Microsecond)
+				e.Clock.Advance(time.Duration(r.Int64N(int64(limits[0].Period)/1000+1)) * time.Microsecond)
 				costs := make([]int, 2+r.IntN(20))
 				for k := range costs {
 					costs[k] = 1 + r.IntN(3)
@@ -151,10 +151,10 @@ func TestCoalescedDecideAlike(t *testing.T) {
 // as the calls one by one would, in their order; a lone caller never waits for
 // others.
 func TestLoneCallersDoNotWait(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		g := &gate{Conn: clienttest.Wrap(t, w.rdb)}
-		w.client = clienttest.New(t, g, w.Prefix)
-		l := w.limiter(t, ratelimit.PerHour(10))
+	each(t, func(t *testing.T, e *env) {
+		g := &gate{Conn: clienttest.Wrap(t, e.Redis)}
+		e.Client = e.ClientOn(g)
+		l := e.limiter(t, ratelimit.PerHour(10))
 		g.close()
 		var wg sync.WaitGroup
 		for i := range 3 {
@@ -176,10 +176,10 @@ func TestLoneCallersDoNotWait(t *testing.T) {
 // as the calls one by one would, in their order; a lone caller never waits for
 // others.
 func TestCoalescedCancelled(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		g := &gate{Conn: clienttest.Wrap(t, w.rdb)}
-		w.client = clienttest.New(t, g, w.Prefix)
-		l := w.limiter(t, ratelimit.PerHour(10))
+	each(t, func(t *testing.T, e *env) {
+		g := &gate{Conn: clienttest.Wrap(t, e.Redis)}
+		e.Client = e.ClientOn(g)
+		l := e.limiter(t, ratelimit.PerHour(10))
 		g.close()
 		first, stop := context.WithCancel(t.Context())
 		errs := make([]chan error, 4)
@@ -237,10 +237,10 @@ func TestCoalescedCancelled(t *testing.T) {
 
 // A server that has lost its scripts gets the batch again.
 func TestCoalescedAfterScriptFlush(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		g := &gate{Conn: clienttest.Wrap(t, w.rdb)}
-		w.client = clienttest.New(t, g, w.Prefix)
-		l := w.limiter(t, ratelimit.PerHour(100))
+	each(t, func(t *testing.T, e *env) {
+		g := &gate{Conn: clienttest.Wrap(t, e.Redis)}
+		e.Client = e.ClientOn(g)
+		l := e.limiter(t, ratelimit.PerHour(100))
 		for range 3 {
 			g.close()
 			var wg sync.WaitGroup
@@ -248,7 +248,7 @@ func TestCoalescedAfterScriptFlush(t *testing.T) {
 				wg.Go(func() { allow(t, l, "a", 1) })
 				inPlace(t, g, l, i)
 			}
-			must(t, w.rdb.ScriptFlush(t.Context()).Err())
+			must(t, e.Redis.ScriptFlush(t.Context()).Err())
 			g.open()
 			wg.Wait()
 		}

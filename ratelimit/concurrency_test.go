@@ -12,14 +12,13 @@ import (
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/engine"
 	"github.com/redoubt-go/redoubt/internal/test/await"
-	"github.com/redoubt-go/redoubt/internal/test/clienttest"
 	"github.com/redoubt-go/redoubt/internal/test/faultnet"
 	"github.com/redoubt-go/redoubt/ratelimit"
 )
 
-func (w *world) concurrency(t *testing.T, opts ratelimit.ConcurrencyOptions) *ratelimit.Concurrency {
+func (e *env) concurrency(t *testing.T, opts ratelimit.ConcurrencyOptions) *ratelimit.Concurrency {
 	t.Helper()
-	c, err := ratelimit.NewConcurrency(w.client, opts)
+	c, err := ratelimit.NewConcurrency(e.Client, opts)
 	must(t, err)
 	return c
 }
@@ -39,9 +38,9 @@ func begin(t *testing.T, c *ratelimit.Concurrency) (*ratelimit.Call, ratelimit.D
 // Promise: No more calls of a Concurrency than its limit are under way, unless
 // one is still at work that was not extended for a TTL.
 func TestConcurrencyLimit(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	each(t, func(t *testing.T, e *env) {
 		const limit = 3
-		c := w.concurrency(t, ratelimit.ConcurrencyOptions{Limit: limit})
+		c := e.concurrency(t, ratelimit.ConcurrencyOptions{Limit: limit})
 		var under, most, ran, refused atomic.Int64
 		var wg sync.WaitGroup
 		for range 16 {
@@ -53,7 +52,7 @@ func TestConcurrencyLimit(t *testing.T) {
 						for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
 						}
 						ran.Add(1)
-						return w.rdb.Ping(t.Context()).Err() // long enough for others to come
+						return e.Redis.Ping(t.Context()).Err() // long enough for others to come
 					})
 					if err != nil {
 						t.Error(err)
@@ -79,19 +78,19 @@ func TestConcurrencyLimit(t *testing.T) {
 // Promise: No more calls of a Concurrency than its limit are under way, unless
 // one is still at work that was not extended for a TTL.
 func TestConcurrencyLeases(t *testing.T) {
-	eachFrozen(t, func(t *testing.T, w *world) {
-		c := w.concurrency(t, ratelimit.ConcurrencyOptions{Limit: 2, TTL: time.Minute})
+	eachFrozen(t, func(t *testing.T, e *env) {
+		c := e.concurrency(t, ratelimit.ConcurrencyOptions{Limit: 2, TTL: time.Minute})
 		dead, _ := begin(t, c)
-		w.clock.Advance(20 * time.Second)
+		e.Clock.Advance(20 * time.Second)
 		alive, _ := begin(t, c)
-		w.clock.Advance(30 * time.Second)
+		e.Clock.Advance(30 * time.Second)
 		if _, d := begin(t, c); d.Allowed || d.RetryAfter != 10*time.Second || d.Remaining != 0 {
 			t.Errorf("a third: %+v", d)
 		}
 		if ok, err := alive.Extend(t.Context()); err != nil || !ok {
 			t.Errorf("extend: %v, %v", ok, err)
 		}
-		w.clock.Advance(10 * time.Second)
+		e.Clock.Advance(10 * time.Second)
 		third, d := begin(t, c)
 		if third == nil || d.Remaining != 0 {
 			t.Errorf("when the first is over: %+v", d)
@@ -100,7 +99,7 @@ func TestConcurrencyLeases(t *testing.T) {
 			t.Errorf("extend of what is over: %v, %v", ok, err)
 		}
 		must(t, dead.End(t.Context())) // ends nobody else's
-		w.clock.Advance(49 * time.Second)
+		e.Clock.Advance(49 * time.Second)
 		if _, d := begin(t, c); d.Allowed {
 			t.Errorf("while the extended lasts: %+v", d)
 		}
@@ -114,10 +113,10 @@ func TestConcurrencyLeases(t *testing.T) {
 
 // A lost reply costs no place: the call is begun once.
 func TestConcurrencyLostReply(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		proxy := faultnet.New(t, w.Addr)
-		w.client = clienttest.New(t, clienttest.Wrap(t, clienttest.Dial(t, proxy.Addr())), w.Prefix)
-		c := w.concurrency(t, ratelimit.ConcurrencyOptions{Limit: 10})
+	each(t, func(t *testing.T, e *env) {
+		proxy := faultnet.New(t, e.Addr)
+		e.Client = e.ClientAt(proxy.Addr())
+		c := e.concurrency(t, ratelimit.ConcurrencyOptions{Limit: 10})
 		begin(t, c)
 		proxy.SwallowNextReply()
 		if _, d := begin(t, c); d.Remaining != 8 {

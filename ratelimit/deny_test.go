@@ -95,10 +95,10 @@ func TestDeniedFlood(t *testing.T) {
 // Promise: With DenyCache a flood of refused calls costs one round trip each
 // RetryAfter, at most one a second, and allocates nothing.
 func TestDeniedFloodOnServer(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		sent := &clienttest.Counter{Conn: clienttest.Wrap(t, w.rdb)}
-		w.client = clienttest.New(t, sent, w.Prefix)
-		l := denying(t, w.client, ratelimit.Limit{Rate: 1, Period: time.Hour, Burst: 1})
+	each(t, func(t *testing.T, e *env) {
+		sent := &clienttest.Counter{Conn: clienttest.Wrap(t, e.Redis)}
+		e.Client = e.ClientOn(sent)
+		l := denying(t, e.Client, ratelimit.Limit{Rate: 1, Period: time.Hour, Burst: 1})
 		allow(t, l, "a", 1)
 		sent.Commands.Store(0)
 		start := time.Now()
@@ -234,19 +234,19 @@ func TestDenialsEnd(t *testing.T) {
 
 // A refusal whose reply comes after tokens were given back is not remembered.
 func TestDenialIsOvertaken(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	each(t, func(t *testing.T, e *env) {
 		var refunded atomic.Bool
 		var l *ratelimit.Limiter
-		w.client = clienttest.New(t, leaving{clienttest.Wrap(t, w.rdb), func() {
+		e.Client = clienttest.New(t, leaving{clienttest.Wrap(t, e.Redis), func() {
 			if refunded.CompareAndSwap(false, true) {
 				_, err := l.Refund(t.Context(), "a", 1, "")
 				must(t, err)
 			}
-		}}, w.Prefix)
-		first, err := ratelimit.New(clienttest.New(t, clienttest.Wrap(t, w.rdb), w.Prefix), ratelimit.Options{Limit: ratelimit.PerHour(1)})
+		}}, e.Prefix)
+		first, err := ratelimit.New(e.ClientOn(clienttest.Wrap(t, e.Redis)), ratelimit.Options{Limit: ratelimit.PerHour(1)})
 		must(t, err)
 		allow(t, first, "a", 1)
-		l = denying(t, w.client, ratelimit.PerHour(1))
+		l = denying(t, e.Client, ratelimit.PerHour(1))
 		if d := allow(t, l, "a", 1); d.Allowed {
 			t.Errorf("with no token: %s", show(d))
 		}

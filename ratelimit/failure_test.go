@@ -25,14 +25,14 @@ import (
 // Promise: While the server doesn't answer, OnFailure decides and
 // Decision.Degraded says so; one call in each Timeout tries the server again.
 func TestOnFailure(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	each(t, func(t *testing.T, e *env) {
 		const timeout = 200 * time.Millisecond
 		for _, fault := range []string{"dead", "blackhole"} {
 			for _, mode := range []ratelimit.FailureMode{ratelimit.FailOpen, ratelimit.FailClosed, ratelimit.FailLocal} {
-				proxy := faultnet.New(t, w.Addr)
+				proxy := faultnet.New(t, e.Addr)
 				rdb := redis.NewClient(&redis.Options{Addr: proxy.Addr(), ContextTimeoutEnabled: true, MaxRetries: -1, DialTimeout: 10 * time.Second})
 				t.Cleanup(func() { _ = rdb.Close() })
-				l, err := ratelimit.New(clienttest.New(t, clienttest.Wrap(t, rdb), w.Prefix), ratelimit.Options{
+				l, err := ratelimit.New(clienttest.New(t, clienttest.Wrap(t, rdb), e.Prefix), ratelimit.Options{
 					Limit: ratelimit.PerHour(3), OnFailure: mode, Timeout: timeout,
 				})
 				must(t, err)

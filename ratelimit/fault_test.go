@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt"
-	"github.com/redoubt-go/redoubt/internal/test/clienttest"
 	"github.com/redoubt-go/redoubt/internal/test/faultnet"
 	"github.com/redoubt-go/redoubt/ratelimit"
 )
@@ -18,10 +17,10 @@ import (
 // Promise: A call takes its tokens at most once: it is not sent again after a
 // lost reply, and its error matches redoubt.ErrUnknownOutcome.
 func TestLostReplies(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		proxy := faultnet.New(t, w.Addr)
-		w.client = clienttest.New(t, clienttest.Wrap(t, clienttest.Dial(t, proxy.Addr())), w.Prefix)
-		l := w.limiter(t, ratelimit.PerHour(10))
+	each(t, func(t *testing.T, e *env) {
+		proxy := faultnet.New(t, e.Addr)
+		e.Client = e.ClientAt(proxy.Addr())
+		l := e.limiter(t, ratelimit.PerHour(10))
 		allow(t, l, "a", 1) // the script is loaded
 
 		proxy.SwallowNextReply()
@@ -50,9 +49,9 @@ func TestLostReplies(t *testing.T) {
 }
 
 func TestWrongType(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		l := w.limiter(t, ratelimit.PerSecond(1))
-		must(t, w.rdb.LPush(t.Context(), w.key("a"), "x").Err())
+	each(t, func(t *testing.T, e *env) {
+		l := e.limiter(t, ratelimit.PerSecond(1))
+		must(t, e.Redis.LPush(t.Context(), e.key("a"), "x").Err())
 		_, err1 := l.Allow(t.Context(), "a")
 		_, err2 := l.Info(t.Context(), "a")
 		for _, err := range []error{err1, err2} {
@@ -67,22 +66,22 @@ func TestWrongType(t *testing.T) {
 
 // A value that is no number is an error, and stays as it is.
 func TestCorruptValue(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		l := w.limiter(t, ratelimit.PerSecond(1))
-		key := w.key("a")
+	each(t, func(t *testing.T, e *env) {
+		l := e.limiter(t, ratelimit.PerSecond(1))
+		key := e.key("a")
 		for _, bad := range []string{"", "x", "-1760000000000000000", "1.76e18", "1760000000000000000 ", " 1760000000000000000",
 			"17600000x0000000000", "17600000000000000.0", "0x10", "176000000000000000000", "\x001760000000000000000", "1760000000000000000\n"} {
-			must(t, w.rdb.Set(t.Context(), key, bad, 0).Err())
+			must(t, e.Redis.Set(t.Context(), key, bad, 0).Err())
 			_, err := l.Allow(t.Context(), "a")
 			if !redoubt.IsCode(err, "ERR") || !strings.Contains(err.Error(), "not a decimal integer") {
 				t.Errorf("%q: %v", bad, err)
 			}
-			if got := w.rdb.Get(t.Context(), key).Val(); got != bad {
+			if got := e.Redis.Get(t.Context(), key).Val(); got != bad {
 				t.Errorf("%q became %q", bad, got)
 			}
 		}
 		for _, past := range []string{"0", "5", "012", "999999999", "1000000000", "1760000000000000000", "0001760000000000000"} {
-			must(t, w.rdb.Set(t.Context(), key, past, 0).Err())
+			must(t, e.Redis.Set(t.Context(), key, past, 0).Err())
 			if d := allow(t, l, "a", 1); !d.Allowed || d.Remaining != 0 {
 				t.Errorf("%q: %s", past, show(d))
 			}
@@ -92,9 +91,9 @@ func TestCorruptValue(t *testing.T) {
 
 // A time as far off as the key can hold is a long wait and no overflow.
 func TestFarFuture(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		l := w.limiter(t, ratelimit.PerSecond(1))
-		must(t, w.rdb.Set(t.Context(), w.key("a"), "99999999999999999999", 0).Err())
+	each(t, func(t *testing.T, e *env) {
+		l := e.limiter(t, ratelimit.PerSecond(1))
+		must(t, e.Redis.Set(t.Context(), e.key("a"), "99999999999999999999", 0).Err())
 		d := allow(t, l, "a", 1)
 		const long = 292 * 365 * 24 * time.Hour
 		if d.Allowed || d.Remaining != 0 || d.RetryAfter < long || d.ResetAfter < long {

@@ -181,7 +181,7 @@ func (c *link) Pipeline(ctx context.Context, cmds []redoubt.Cmd) []redoubt.Reply
 // min(N·k, r·TTL) tokens; unused tokens go back once, less what has come back
 // by itself.
 func TestLeasedHolders(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	each(t, func(t *testing.T, e *env) {
 		const holders = 4
 		limit := ratelimit.Limit{Rate: 2000, Period: time.Second, Burst: 400}
 		opts := ratelimit.LeasedOptions{Tokens: 50, TTL: 100 * time.Millisecond}
@@ -190,7 +190,7 @@ func TestLeasedHolders(t *testing.T) {
 		start := time.Now()
 		var first, last time.Duration
 		for range holders {
-			client := clienttest.New(t, clienttest.Wrap(t, w.rdb), w.Prefix)
+			client := clienttest.New(t, clienttest.Wrap(t, e.Redis), e.Prefix)
 			l, err := ratelimit.New(client, ratelimit.Options{Limit: limit})
 			must(t, err)
 			h := lease(t, l, opts)
@@ -255,10 +255,10 @@ func TestLeasesLapse(t *testing.T) {
 // Promise: A local decision of a Leased allocates nothing and saves round
 // trips.
 func TestLeasesSaveRoundTrips(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		counted := &clienttest.Counter{Conn: clienttest.Wrap(t, w.rdb)}
-		w.client = clienttest.New(t, counted, w.Prefix)
-		h := lease(t, w.limiter(t, ratelimit.PerHour(1_000_000)), ratelimit.LeasedOptions{Tokens: 100, TTL: time.Minute})
+	each(t, func(t *testing.T, e *env) {
+		counted := &clienttest.Counter{Conn: clienttest.Wrap(t, e.Redis)}
+		e.Client = e.ClientOn(counted)
+		h := lease(t, e.limiter(t, ratelimit.PerHour(1_000_000)), ratelimit.LeasedOptions{Tokens: 100, TTL: time.Minute})
 		const calls = 10_000
 		for range calls {
 			d, err := h.Allow(t.Context(), "a")
@@ -474,10 +474,10 @@ func TestLeasesReturnNothingTwice(t *testing.T) {
 // A call that asks for more takes part in what others use meanwhile: it asks
 // again, and is not refused what the server has.
 func TestLeaseUsedMeanwhile(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		g := &gate{Conn: clienttest.Wrap(t, w.rdb)}
-		w.client = clienttest.New(t, g, w.Prefix)
-		h := lease(t, w.limiter(t, ratelimit.PerHour(1000)), ratelimit.LeasedOptions{Tokens: 10, TTL: time.Minute})
+	each(t, func(t *testing.T, e *env) {
+		g := &gate{Conn: clienttest.Wrap(t, e.Redis)}
+		e.Client = e.ClientOn(g)
+		h := lease(t, e.limiter(t, ratelimit.PerHour(1000)), ratelimit.LeasedOptions{Tokens: 10, TTL: time.Minute})
 		take := func(n int) ratelimit.Decision {
 			d, err := h.AllowN(t.Context(), "a", n)
 			if err != nil {
@@ -506,9 +506,9 @@ func TestLeaseUsedMeanwhile(t *testing.T) {
 // min(N·k, r·TTL) tokens; unused tokens go back once, less what has come back
 // by itself.
 func TestLeasesOfAChangedLimit(t *testing.T) {
-	eachFrozen(t, func(t *testing.T, w *world) {
+	eachFrozen(t, func(t *testing.T, e *env) {
 		ctx := t.Context()
-		l := w.storedLimiter(t)
+		l := e.storedLimiter(t)
 		opts := ratelimit.LeasedOptions{Tokens: 100, TTL: time.Hour}
 		idle, busy := lease(t, l, opts), lease(t, l, opts)
 		must(t, l.Set(ctx, "a", ratelimit.PerSecond(1000)))

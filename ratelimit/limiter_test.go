@@ -16,6 +16,7 @@ import (
 	"github.com/redoubt-go/redoubt/internal/test/clienttest"
 	"github.com/redoubt-go/redoubt/internal/test/randtest"
 	"github.com/redoubt-go/redoubt/internal/test/redistest"
+	"github.com/redoubt-go/redoubt/internal/test/testenv"
 	"github.com/redoubt-go/redoubt/ratelimit"
 )
 
@@ -24,12 +25,12 @@ import (
 // Promise: In any time t a limit gives at most Burst + t ÷ T tokens, to all
 // callers together.
 func TestConcurrentCallers(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	each(t, func(t *testing.T, e *env) {
 		const burst, callers, calls = 100, 32, 10
 		limit := ratelimit.Limit{Rate: 1, Period: time.Hour, Burst: burst}
-		other, err := ratelimit.New(clienttest.New(t, clienttest.Wrap(t, w.rdb), w.Prefix), ratelimit.Options{Limit: limit})
+		other, err := ratelimit.New(e.ClientOn(clienttest.Wrap(t, e.Redis)), ratelimit.Options{Limit: limit})
 		must(t, err)
-		limiters := []*ratelimit.Limiter{w.limiter(t, limit), other}
+		limiters := []*ratelimit.Limiter{e.limiter(t, limit), other}
 		var allowed atomic.Int64
 		var wg sync.WaitGroup
 		for i := range callers {
@@ -55,8 +56,8 @@ func TestConcurrentCallers(t *testing.T) {
 // With real time: a burst, then as many tokens as time has passed, and what a
 // refusal said comes true.
 func TestRealTime(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		l := w.limiter(t, ratelimit.Limit{Rate: 20, Period: time.Second, Burst: 2})
+	each(t, func(t *testing.T, e *env) {
+		l := e.limiter(t, ratelimit.Limit{Rate: 20, Period: time.Second, Burst: 2})
 		start := time.Now()
 		allow(t, l, "a", 2)
 		var d ratelimit.Decision
@@ -83,16 +84,16 @@ func TestRealTime(t *testing.T) {
 // Promise: No token is lost: an unused limit gives Burst tokens at once, and
 // over a long run the rate is the one asked for, to 1%, and never lower.
 func TestNoTokenLost(t *testing.T) {
-	eachFrozen(t, func(t *testing.T, w *world) {
+	eachFrozen(t, func(t *testing.T, e *env) {
 		r := randtest.Rand(t)
-		peek(t, w.limiter(t, ratelimit.PerSecond(1)), "the script is loaded") // or else the first call runs after the others
+		peek(t, e.limiter(t, ratelimit.PerSecond(1)), "the script is loaded") // or else the first call runs after the others
 		for i := range 4000 {
 			limit := randomLimit(r)
 			name := fmt.Sprint("a", i)
-			w.clock.Advance(time.Duration(r.IntN(1_000_000)) * time.Microsecond)
+			e.Clock.Advance(time.Duration(r.IntN(1_000_000)) * time.Microsecond)
 			calls := slices.Repeat([]ratelimit.Request{{Name: name, N: 1}}, limit.Burst+1)
 			calls = append(calls, ratelimit.Request{Name: name + "n", N: limit.Burst})
-			got := w.limiter(t, limit).AllowMany(t.Context(), calls)
+			got := e.limiter(t, limit).AllowMany(t.Context(), calls)
 			for k, d := range got {
 				must(t, d.Err)
 				switch {
@@ -119,28 +120,28 @@ func TestNoTokenLost(t *testing.T) {
 // Promise: RetryAfter is exact, to the microsecond of the server's clock, if
 // nobody else takes tokens.
 func TestRetryAfterIsExact(t *testing.T) {
-	eachFrozen(t, func(t *testing.T, w *world) {
+	eachFrozen(t, func(t *testing.T, e *env) {
 		r := randtest.Rand(t)
 		for i := range 300 {
 			limit := randomLimit(r)
-			l, name := w.limiter(t, limit), fmt.Sprint("a", i)
+			l, name := e.limiter(t, limit), fmt.Sprint("a", i)
 			allow(t, l, name, limit.Burst)
-			w.clock.Advance(time.Duration(r.Int64N(1000)) * time.Microsecond)
+			e.Clock.Advance(time.Duration(r.Int64N(1000)) * time.Microsecond)
 			n := 1 + r.IntN(limit.Burst)
 			refused := allow(t, l, name, n)
 			if refused.Allowed {
 				continue
 			}
-			w.clock.Advance(refused.RetryAfter - time.Microsecond)
+			e.Clock.Advance(refused.RetryAfter - time.Microsecond)
 			if d := allow(t, l, name, n); d.Allowed || d.RetryAfter != time.Microsecond {
 				t.Fatalf("%+v: %d tokens 1µs before %v: %s", limit, n, refused.RetryAfter, show(d))
 			}
-			w.clock.Advance(time.Microsecond)
+			e.Clock.Advance(time.Microsecond)
 			d := allow(t, l, name, n)
 			if !d.Allowed {
 				t.Fatalf("%+v: %d tokens after %v: %s", limit, n, refused.RetryAfter, show(d))
 			}
-			w.clock.Advance(d.ResetAfter)
+			e.Clock.Advance(d.ResetAfter)
 			if d := peek(t, l, name); d.Remaining != limit.Burst || d.ResetAfter != 0 {
 				t.Fatalf("%+v: after the reset: %s", limit, show(d))
 			}
@@ -154,17 +155,17 @@ func TestRetryAfterIsExact(t *testing.T) {
 // Promise: In any time t a limit gives at most Burst + t ÷ T tokens, to all
 // callers together.
 func TestIsTokenBucket(t *testing.T) {
-	eachFrozen(t, func(t *testing.T, w *world) {
+	eachFrozen(t, func(t *testing.T, e *env) {
 		r := randtest.Rand(t)
 		for i := range 40 {
 			limit := randomLimit(r)
-			l, name := w.limiter(t, limit), fmt.Sprint("a", i)
+			l, name := e.limiter(t, limit), fmt.Sprint("a", i)
 			interval := int64(limit.Period) / int64(limit.Rate)
 			full := interval * int64(limit.Burst)
 			bucket := full
 			for range 40 {
 				pause := r.Int64N(2*interval/1000 + 2)
-				w.clock.Advance(time.Duration(pause) * time.Microsecond)
+				e.Clock.Advance(time.Duration(pause) * time.Microsecond)
 				bucket = min(full, bucket+pause*1000)
 				n := 1 + r.IntN(min(limit.Burst, 3))
 				want := bucket >= int64(n)*interval
@@ -186,16 +187,16 @@ func TestIsTokenBucket(t *testing.T) {
 //
 // Promise: A funnel, or leaky bucket, is a Limit: Remaining is its quota left.
 func TestFunnel(t *testing.T) {
-	eachFrozen(t, func(t *testing.T, w *world) {
+	eachFrozen(t, func(t *testing.T, e *env) {
 		r := randtest.Rand(t)
 		for i := range 30 {
 			capacity, leak := 1+r.IntN(30), []int{1, 2, 5, 10, 50, 1000}[r.IntN(6)]
-			l := w.limiter(t, ratelimit.Limit{Rate: leak, Period: time.Second, Burst: capacity})
+			l := e.limiter(t, ratelimit.Limit{Rate: leak, Period: time.Second, Burst: capacity})
 			interval := int64(time.Second) / int64(leak)
-			water, last := int64(0), w.clock.Now().UnixMicro() // water in ns of leaking
+			water, last := int64(0), e.Clock.Now().UnixMicro() // water in ns of leaking
 			for range 60 {
-				w.clock.Advance(time.Duration(r.Int64N(3*interval/1000)) * time.Microsecond)
-				now := w.clock.Now().UnixMicro()
+				e.Clock.Advance(time.Duration(r.Int64N(3*interval/1000)) * time.Microsecond)
+				now := e.Clock.Now().UnixMicro()
 				water, last = max(0, water-(now-last)*1000), now
 				quantity := 1 + r.IntN(3)
 				want := water+int64(quantity)*interval <= int64(capacity)*interval
@@ -217,17 +218,17 @@ func TestFunnel(t *testing.T) {
 // Promise: After a step of the server's clock no more tokens are given than by
 // a clock that had shown the latest time all along.
 func TestClockSteps(t *testing.T) {
-	eachFrozen(t, func(t *testing.T, w *world) {
+	eachFrozen(t, func(t *testing.T, e *env) {
 		r := randtest.Rand(t)
-		l := w.limiter(t, ratelimit.Limit{Rate: 10, Period: time.Second, Burst: 5})
+		l := e.limiter(t, ratelimit.Limit{Rate: 10, Period: time.Second, Burst: 5})
 		var first, latest int64
 		taken := 0
 		for range 2000 {
-			w.clock.Advance(time.Duration(r.IntN(200)) * time.Millisecond)
+			e.Clock.Advance(time.Duration(r.IntN(200)) * time.Millisecond)
 			if r.IntN(20) == 0 {
-				w.clock.Advance(time.Duration(r.IntN(10_000)-5_000) * time.Millisecond)
+				e.Clock.Advance(time.Duration(r.IntN(10_000)-5_000) * time.Millisecond)
 			}
-			latest = max(latest, w.clock.Now().UnixMicro())
+			latest = max(latest, e.Clock.Now().UnixMicro())
 			if first == 0 {
 				first = latest
 			}
@@ -249,17 +250,17 @@ func TestClockSteps(t *testing.T) {
 //
 // Promise: A refusal takes nothing, and neither does a call for no tokens.
 func TestRefusalsAndPeeksWriteNothing(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		l := w.limiter(t, ratelimit.Limit{Rate: 1, Period: time.Hour, Burst: 2})
+	each(t, func(t *testing.T, e *env) {
+		l := e.limiter(t, ratelimit.Limit{Rate: 1, Period: time.Hour, Burst: 2})
 		ctx := t.Context()
 		for _, n := range []int{0, 3} {
-			if allow(t, l, "a", n); w.rdb.Exists(ctx, w.key("a")).Val() != 0 {
+			if allow(t, l, "a", n); e.Redis.Exists(ctx, e.key("a")).Val() != 0 {
 				t.Errorf("n = %d makes a key", n)
 			}
 		}
 		allow(t, l, "a", 2)
 		state := func() string {
-			return w.rdb.Get(ctx, w.key("a")).Val() + " " + w.rdb.Do(ctx, "PEXPIRETIME", w.key("a")).String()
+			return e.Redis.Get(ctx, e.key("a")).Val() + " " + e.Redis.Do(ctx, "PEXPIRETIME", e.key("a")).String()
 		}
 		before := state()
 		for _, n := range []int{0, 1, 2, 3, math.MaxInt} {
@@ -276,21 +277,21 @@ func TestRefusalsAndPeeksWriteNothing(t *testing.T) {
 //
 // Promise: A name in use is one key of about 70 bytes.
 func TestStorage(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	each(t, func(t *testing.T, e *env) {
 		ctx := t.Context()
-		l := w.limiter(t, ratelimit.PerMinute(30))
+		l := e.limiter(t, ratelimit.PerMinute(30))
 		allow(t, l, "a", 1)
-		text, err := w.rdb.Get(ctx, w.key("a")).Result()
+		text, err := e.Redis.Get(ctx, e.key("a")).Result()
 		must(t, err)
 		if len(text) != 19 || strings.Trim(text, "0123456789") != "" {
 			t.Errorf("value %q", text)
 		}
-		if ttl := w.rdb.PTTL(ctx, w.key("a")).Val(); ttl <= time.Second || ttl > 2*time.Second {
+		if ttl := e.Redis.PTTL(ctx, e.key("a")).Val(); ttl <= time.Second || ttl > 2*time.Second {
 			t.Errorf("expires in %v; want 2 s", ttl)
 		}
-		if w.Server != nil {
-			must(t, w.rdb.Do(ctx, "COPY", w.key("a"), w.Prefix).Err())
-			if n := w.rdb.MemoryUsage(ctx, w.Prefix).Val(); n > 88 {
+		if e.Server != nil {
+			must(t, e.Redis.Do(ctx, "COPY", e.key("a"), e.Prefix).Err())
+			if n := e.Redis.MemoryUsage(ctx, e.Prefix).Val(); n > 88 {
 				t.Errorf("%d bytes; want at most 88", n)
 			}
 		}
@@ -299,14 +300,14 @@ func TestStorage(t *testing.T) {
 
 // A key is there until its time has come: with it go tokens that were taken.
 func TestKeysLastLongEnough(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		l := w.limiter(t, ratelimit.Limit{Rate: 1, Period: time.Hour + 500*time.Microsecond})
+	each(t, func(t *testing.T, e *env) {
+		l := e.limiter(t, ratelimit.Limit{Rate: 1, Period: time.Hour + 500*time.Microsecond})
 		for i := range 30 {
 			name := fmt.Sprint("a", i)
 			allow(t, l, name, 1)
-			tat, err := w.rdb.Get(t.Context(), w.key(name)).Int64()
+			tat, err := e.Redis.Get(t.Context(), e.key(name)).Int64()
 			must(t, err)
-			expires, err := w.rdb.Do(t.Context(), "PEXPIRETIME", w.key(name)).Int64()
+			expires, err := e.Redis.Do(t.Context(), "PEXPIRETIME", e.key(name)).Int64()
 			must(t, err)
 			// It goes when the clock shows a later ms than this.
 			if left := (expires+1)*int64(time.Millisecond) - tat; left < 0 {
@@ -321,16 +322,16 @@ func TestKeysLastLongEnough(t *testing.T) {
 //
 // Promise: Every key expires, except stored limits.
 func TestKeysExpire(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	each(t, func(t *testing.T, e *env) {
 		ctx := t.Context()
-		key := func(i int) string { return fmt.Sprint(w.Prefix, i) }
+		key := func(i int) string { return fmt.Sprint(e.Prefix, i) }
 		for i, a := range [][4]int64{
 			{0, 1_000_000_000, 1, 1}, {0, 1111, 1, 1}, {4, 1, 1, -3}, {0, 1, 9_000_000_000, 1}, {15, 30, 60, 1},
 		} {
-			must(t, w.rdb.Set(ctx, key(i), "123", 0).Err())
-			_, err := throttle(t, w.client, key(i), a)
+			must(t, e.Redis.Set(ctx, key(i), "123", 0).Err())
+			_, err := throttle(t, e.Client, key(i), a)
 			must(t, err)
-			if ttl := w.rdb.Do(ctx, "PTTL", key(i)).Val().(int64); ttl == -1 {
+			if ttl := e.Redis.Do(ctx, "PTTL", key(i)).Val().(int64); ttl == -1 {
 				t.Errorf("%v: no expiry", a)
 			}
 		}
@@ -339,10 +340,10 @@ func TestKeysExpire(t *testing.T) {
 
 // A script that the server has lost is loaded again behind the caller's back.
 func TestScriptFlush(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		l := w.limiter(t, ratelimit.PerHour(10))
+	each(t, func(t *testing.T, e *env) {
+		l := e.limiter(t, ratelimit.PerHour(10))
 		for want := 9; want >= 0; want-- {
-			must(t, w.rdb.ScriptFlush(t.Context()).Err())
+			must(t, e.Redis.ScriptFlush(t.Context()).Err())
 			if d := allow(t, l, "a", 1); d.Remaining != want {
 				t.Errorf("%d remain; want %d", d.Remaining, want)
 			}
@@ -355,13 +356,13 @@ func TestScriptFlush(t *testing.T) {
 // Promise: CL.THROTTLE on the same key decides alike, and keys that redis-cell
 // has written go on.
 func TestBareKeysShareWithThrottle(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		key := w.Prefix + "user:\x00\xff" + strings.Repeat("long", 300)
+	each(t, func(t *testing.T, e *env) {
+		key := e.Prefix + "user:\x00\xff" + strings.Repeat("long", 300)
 		limit := ratelimit.Limit{Rate: 30, Period: time.Hour, Burst: 16}
-		l, err := ratelimit.New(w.client, ratelimit.Options{Limit: limit, BareKeys: true})
+		l, err := ratelimit.New(e.Client, ratelimit.Options{Limit: limit, BareKeys: true})
 		must(t, err)
 		for want := int64(15); want >= 1; want -= 2 {
-			reply, err := throttle(t, w.client, key, [4]int64{15, 30, 3600, 1})
+			reply, err := throttle(t, e.Client, key, [4]int64{15, 30, 3600, 1})
 			must(t, err)
 			if reply[2] != want {
 				t.Errorf("CL.THROTTLE: %d remain; want %d", reply[2], want)
@@ -382,10 +383,10 @@ func TestBareKeysShareWithThrottle(t *testing.T) {
 // Promise: Every method costs one round trip, and the server runs TIME, GET
 // and at most one SET for it.
 func TestRoundTrips(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		conn := &recording{Conn: clienttest.Wrap(t, w.rdb)}
-		w.client = clienttest.New(t, conn, w.Prefix)
-		l := w.limiter(t, ratelimit.PerSecond(10))
+	each(t, func(t *testing.T, e *env) {
+		conn := &recording{Conn: clienttest.Wrap(t, e.Redis)}
+		e.Client = e.ClientOn(conn)
+		l := e.limiter(t, ratelimit.PerSecond(10))
 		ctx := t.Context()
 		for _, c := range []struct {
 			name  string
@@ -427,9 +428,8 @@ func (c *recording) Do(ctx context.Context, cmd redoubt.Cmd) redoubt.Reply {
 // and at most one SET for it.
 func TestServerCommands(t *testing.T) {
 	s := redistest.Start(t)
-	w := &world{Backend: redistest.Backend{Addr: s.Addr(), Prefix: "rd"}}
-	w.client = clienttest.New(t, clienttest.Wrap(t, clienttest.Dial(t, s.Addr())), "rd")
-	l := w.limiter(t, ratelimit.PerHour(1))
+	e := &env{testenv.New(t, redistest.Backend{Addr: s.Addr(), Prefix: "rd"})}
+	l := e.limiter(t, ratelimit.PerHour(1))
 	for _, c := range []struct {
 		n    int
 		want string
@@ -451,14 +451,14 @@ func TestServerCommands(t *testing.T) {
 }
 
 func TestNames(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		l := w.limiter(t, ratelimit.PerHour(2))
-		bare, err := ratelimit.New(w.client, ratelimit.Options{Limit: ratelimit.PerHour(2), BareKeys: true})
+	each(t, func(t *testing.T, e *env) {
+		l := e.limiter(t, ratelimit.PerHour(2))
+		bare, err := ratelimit.New(e.Client, ratelimit.Options{Limit: ratelimit.PerHour(2), BareKeys: true})
 		must(t, err)
 		for _, name := range []string{"a", "user:42", "{b}", "a}b", "\x00\r\n\xff", "日本", strings.Repeat("n", redoubt.MaxName)} {
 			allow(t, l, name, 1)
-			if w.rdb.Exists(t.Context(), w.key(name)).Val() != 1 {
-				t.Errorf("%q: no key %q", name, w.key(name))
+			if e.Redis.Exists(t.Context(), e.key(name)).Val() != 1 {
+				t.Errorf("%q: no key %q", name, e.key(name))
 			}
 		}
 		for name, limiters := range map[string][]*ratelimit.Limiter{

@@ -30,15 +30,15 @@ var zones = []string{
 // Promise: A Quota counts in the periods of the calendar, by the server's
 // clock, whatever clocks do at midnight.
 func TestQuotaAgreesWithCalendar(t *testing.T) {
-	eachFrozen(t, func(t *testing.T, w *world) {
+	eachFrozen(t, func(t *testing.T, e *env) {
 		r := randtest.Rand(t)
 		for i := range thorough(40, 2*len(zones)) {
 			loc := zone(t, zones[i%len(zones)])
 			// Summer 2009 to 2012: Apia leaves a day out, and clocks in St. John's are
 			// turned at 00:01.
-			w.clock.Set(time.Date(2009, time.June, 1, 0, 0, 0, 0, time.UTC).Add(time.Duration(r.Int64N(int64(3 * 365 * 24 * time.Hour)))))
+			e.Clock.Set(time.Date(2009, time.June, 1, 0, 0, 0, 0, time.UTC).Add(time.Duration(r.Int64N(int64(3 * 365 * 24 * time.Hour)))))
 			day, month := 1+r.IntN(10), 5+r.IntN(60)
-			q, err := ratelimit.NewQuota(w.client, ratelimit.QuotaOptions{
+			q, err := ratelimit.NewQuota(e.Client, ratelimit.QuotaOptions{
 				Allowance: ratelimit.Allowance{Calls: day, Per: ratelimit.Day},
 				And:       []ratelimit.Allowance{{Calls: month, Per: ratelimit.Month}},
 				Location:  loc,
@@ -47,8 +47,8 @@ func TestQuotaAgreesWithCalendar(t *testing.T) {
 			used := map[string]int{}
 			today := ""
 			for range 110 {
-				w.clock.Advance(time.Duration(r.Int64N(int64(8 * time.Hour))))
-				now := w.clock.Now().In(loc)
+				e.Clock.Advance(time.Duration(r.Int64N(int64(8 * time.Hour))))
+				now := e.Clock.Now().In(loc)
 				// Where midnight comes twice the day has begun with the first, which in
 				// St. John's is a minute before the clocks are turned back by an hour.
 				for back := range 90 {
@@ -88,11 +88,11 @@ func TestQuotaAgreesWithCalendar(t *testing.T) {
 // Promise: A Quota counts in the periods of the calendar, by the server's
 // clock, whatever clocks do at midnight.
 func TestQuotaHasAnEdge(t *testing.T) {
-	eachFrozen(t, func(t *testing.T, w *world) {
-		q, err := ratelimit.NewQuota(w.client, ratelimit.QuotaOptions{Allowance: ratelimit.Allowance{Calls: 10, Per: ratelimit.Day}})
+	eachFrozen(t, func(t *testing.T, e *env) {
+		q, err := ratelimit.NewQuota(e.Client, ratelimit.QuotaOptions{Allowance: ratelimit.Allowance{Calls: 10, Per: ratelimit.Day}})
 		must(t, err)
-		l := w.window(t, ratelimit.Limit{Rate: 10, Period: 24 * time.Hour})
-		w.clock.Set(time.Date(2026, time.March, 1, 23, 59, 59, 0, time.UTC))
+		l := e.window(t, ratelimit.Limit{Rate: 10, Period: 24 * time.Hour})
+		e.Clock.Set(time.Date(2026, time.March, 1, 23, 59, 59, 0, time.UTC))
 		quota, window := 0, 0
 		for range 2 {
 			for range 15 {
@@ -103,7 +103,7 @@ func TestQuotaHasAnEdge(t *testing.T) {
 				must(t, err)
 				window += d.Taken
 			}
-			w.clock.Advance(2 * time.Second)
+			e.Clock.Advance(2 * time.Second)
 		}
 		if quota != 20 || window != 10 {
 			t.Errorf("within 2 s: %d of the quota, %d in the window; want 20 and 10", quota, window)
@@ -113,14 +113,14 @@ func TestQuotaHasAnEdge(t *testing.T) {
 
 // A period that has begun goes on when the clock steps back behind its beginning.
 func TestQuotaClockStep(t *testing.T) {
-	eachFrozen(t, func(t *testing.T, w *world) {
-		q, err := ratelimit.NewQuota(w.client, ratelimit.QuotaOptions{Allowance: ratelimit.Allowance{Calls: 5, Per: ratelimit.Day}})
+	eachFrozen(t, func(t *testing.T, e *env) {
+		q, err := ratelimit.NewQuota(e.Client, ratelimit.QuotaOptions{Allowance: ratelimit.Allowance{Calls: 5, Per: ratelimit.Day}})
 		must(t, err)
 		var left []int
 		for _, at := range []string{"01T23:59:59", "02T00:00:01", "01T23:59:58", "02T00:00:03", "03T00:00:00"} {
 			now, err := time.Parse("2006-01-02T15:04:05", "2026-05-"+at)
 			must(t, err)
-			w.clock.Set(now)
+			e.Clock.Set(now)
 			d, err := q.Allow(t.Context(), "a")
 			must(t, err)
 			left = append(left, d.Remaining)
@@ -165,15 +165,15 @@ func TestQuotaTimeIsTheServers(t *testing.T) {
 }
 
 func TestQuotaFaults(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		q, err := ratelimit.NewQuota(w.client, ratelimit.QuotaOptions{Allowance: ratelimit.Allowance{Calls: 2, Per: ratelimit.Year}})
+	each(t, func(t *testing.T, e *env) {
+		q, err := ratelimit.NewQuota(e.Client, ratelimit.QuotaOptions{Allowance: ratelimit.Allowance{Calls: 2, Per: ratelimit.Year}})
 		must(t, err)
-		key := w.Prefix + ":{a}:quota"
-		must(t, w.rdb.LPush(t.Context(), key, "x").Err())
+		key := e.Prefix + ":{a}:quota"
+		must(t, e.Redis.LPush(t.Context(), key, "x").Err())
 		if _, err := q.Allow(t.Context(), "a"); !redoubt.IsCode(err, "WRONGTYPE") || strings.Contains(err.Error(), "script") {
 			t.Errorf("of a list: %v", err)
 		}
-		must(t, w.rdb.Set(t.Context(), key, "x 1", 0).Err())
+		must(t, e.Redis.Set(t.Context(), key, "x 1", 0).Err())
 		if _, err := q.Allow(t.Context(), "a"); !redoubt.IsCode(err, "ERR") || !strings.Contains(err.Error(), "no quota") {
 			t.Errorf("of a text: %v", err)
 		}
@@ -190,7 +190,7 @@ func TestQuotaFaults(t *testing.T) {
 			{Allowance: ratelimit.Allowance{Calls: 1, Per: ratelimit.Day}, And: []ratelimit.Allowance{{Calls: -1, Per: 9}}},
 			{Allowance: ratelimit.Allowance{Calls: 1, Per: ratelimit.Day}, Scope: 7},
 		} {
-			if _, err := ratelimit.NewQuota(w.client, o); err == nil {
+			if _, err := ratelimit.NewQuota(e.Client, o); err == nil {
 				t.Errorf("%+v: no error", o)
 			}
 		}

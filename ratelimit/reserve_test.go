@@ -33,16 +33,16 @@ func TestReservationsLikeXTimeRate(t *testing.T) {
 		"cancel twice":    "burst 2, r 0 2 -> 0, x = r 0 2 -> 2, cancel x 0, cancel x 0, r 0 1 -> 1",
 		"cancel of reset": "burst 2, r 0 2 -> 0, x = r 0 2 -> 2, reset, r 0 2 -> 0, cancel x 0, r 0 1 -> 1",
 	} {
-		t.Run(name, func(t *testing.T) { eachFrozen(t, func(t *testing.T, w *world) { playReservations(t, w, story) }) })
+		t.Run(name, func(t *testing.T) { eachFrozen(t, func(t *testing.T, e *env) { playReservations(t, e, story) }) })
 	}
 }
 
-func playReservations(t *testing.T, w *world, story string) {
+func playReservations(t *testing.T, e *env, story string) {
 	const d = time.Hour
 	t0 := time.Unix(1_760_000_000, 0)
 	opts := ratelimit.Options{Limit: ratelimit.Limit{Rate: 1, Period: d}}
 	limiter := func() *ratelimit.Limiter {
-		l, err := ratelimit.New(w.client, opts)
+		l, err := ratelimit.New(e.Client, opts)
 		must(t, err)
 		return l
 	}
@@ -61,10 +61,10 @@ func playReservations(t *testing.T, w *world, story string) {
 		case call == "reset":
 			must(t, limiter().Reset(t.Context(), "a"))
 		case scan(call, "cancel %s %d", &want, &at):
-			w.clock.Set(t0.Add(time.Duration(at) * d))
+			e.Clock.Set(t0.Add(time.Duration(at) * d))
 			must(t, named[want].Cancel(t.Context()))
 		case scan(call, "r %d %d -> %s", &at, &n, &want):
-			w.clock.Set(t0.Add(time.Duration(at) * d))
+			e.Clock.Set(t0.Add(time.Duration(at) * d))
 			r, err := limiter().Reserve(t.Context(), "a", n)
 			must(t, err)
 			named[name] = r
@@ -95,7 +95,7 @@ func scan(s, format string, into ...any) bool {
 // Promise: Reservations keep every limit at the time when they take place; a
 // cancellation gives back what x/time/rate would.
 func TestReservationsKeepEveryLimit(t *testing.T) {
-	eachFrozen(t, func(t *testing.T, w *world) {
+	eachFrozen(t, func(t *testing.T, e *env) {
 		r := randtest.Rand(t)
 		for i := range 40 {
 			// Minutes, so that the time that this test takes does not count.
@@ -103,17 +103,17 @@ func TestReservationsKeepEveryLimit(t *testing.T) {
 			for k := range limits {
 				limits[k] = ratelimit.Limit{Rate: 1, Period: time.Duration(1+r.IntN(40)) * time.Hour, Burst: 1 + r.IntN(9)}
 			}
-			l, err := ratelimit.New(w.client, ratelimit.Options{Limit: limits[0], And: limits[1:]})
+			l, err := ratelimit.New(e.Client, ratelimit.Options{Limit: limits[0], And: limits[1:]})
 			must(t, err)
 			type event struct {
 				at time.Duration
 				n  int
 			}
 			var events []event
-			start, taken := w.clock.Now().UnixMicro(), 0
+			start, taken := e.Clock.Now().UnixMicro(), 0
 			for range 50 {
-				w.clock.Advance(time.Duration(r.IntN(20)) * time.Hour)
-				now := time.Duration(w.clock.Now().UnixMicro()-start) * time.Microsecond
+				e.Clock.Advance(time.Duration(r.IntN(20)) * time.Hour)
+				now := time.Duration(e.Clock.Now().UnixMicro()-start) * time.Microsecond
 				n := 1 + r.IntN(3)
 				if r.IntN(3) == 0 {
 					if allow(t, l, fmt.Sprint("a", i), n).Allowed {
@@ -149,14 +149,14 @@ func TestReservationsKeepEveryLimit(t *testing.T) {
 // A limit that is added while others wait in line counts their tokens from when
 // they are taken, not from when they were reserved.
 func TestReservationsUnderAnAddedLimit(t *testing.T) {
-	eachFrozen(t, func(t *testing.T, w *world) {
+	eachFrozen(t, func(t *testing.T, e *env) {
 		hourly := ratelimit.Limit{Rate: 1, Period: time.Hour}
-		l := w.limiter(t, hourly)
+		l := e.limiter(t, hourly)
 		for range 101 {
 			_, err := l.Reserve(t.Context(), "a", 1)
 			must(t, err)
 		}
-		l, err := ratelimit.New(w.client, ratelimit.Options{Limit: hourly, And: []ratelimit.Limit{{Rate: 1, Period: 30 * time.Hour, Burst: 2}}})
+		l, err := ratelimit.New(e.Client, ratelimit.Options{Limit: hourly, And: []ratelimit.Limit{{Rate: 1, Period: 30 * time.Hour, Burst: 2}}})
 		must(t, err)
 		for _, hours := range []float64{101, 102, 131, 161} {
 			r, err := l.Reserve(t.Context(), "a", 1)
@@ -170,20 +170,20 @@ func TestReservationsUnderAnAddedLimit(t *testing.T) {
 
 // TakeUpTo takes what AllowN would, at most: the largest number that is allowed.
 func TestTakeUpTo(t *testing.T) {
-	eachFrozen(t, func(t *testing.T, w *world) {
+	eachFrozen(t, func(t *testing.T, e *env) {
 		r := randtest.Rand(t)
 		for i := range thorough(200, 100) {
 			limits := []ratelimit.Limit{randomLimit(r), randomLimit(r)}[:1+r.IntN(2)]
 			if r.IntN(4) == 0 { // at the edge of what numbers hold
 				limits[0] = ratelimit.Limit{Rate: 1 + r.IntN(1_000_000), Period: time.Second, Burst: 1 + r.IntN(1<<51)}
 			}
-			l, err := ratelimit.New(w.client, ratelimit.Options{Limit: limits[0], And: limits[1:]})
+			l, err := ratelimit.New(e.Client, ratelimit.Options{Limit: limits[0], And: limits[1:]})
 			if err != nil {
 				continue // more than 292 years
 			}
 			name := fmt.Sprint("a", i)
 			for range 6 {
-				w.clock.Advance(time.Duration(r.Int64N(int64(limits[0].Period)/1000+1)) * time.Microsecond)
+				e.Clock.Advance(time.Duration(r.Int64N(int64(limits[0].Period)/1000+1)) * time.Microsecond)
 				before := peek(t, l, name)
 				n := 1 + r.IntN(2*limits[0].Burst)
 				d, err := l.TakeUpTo(t.Context(), name, n)
@@ -207,11 +207,11 @@ func TestTakeUpTo(t *testing.T) {
 // Promise: A refund never gives more than was taken, and only once for each
 // id.
 func TestRefund(t *testing.T) {
-	eachFrozen(t, func(t *testing.T, w *world) {
+	eachFrozen(t, func(t *testing.T, e *env) {
 		for _, bare := range []bool{false, true} {
-			l, err := ratelimit.New(w.client, ratelimit.Options{Limit: ratelimit.PerHour(10), BareKeys: bare})
+			l, err := ratelimit.New(e.Client, ratelimit.Options{Limit: ratelimit.PerHour(10), BareKeys: bare})
 			must(t, err)
-			name := fmt.Sprint(w.Prefix, bare)
+			name := fmt.Sprint(e.Prefix, bare)
 			refund := func(n int, id string, want int) {
 				t.Helper()
 				d, err := l.Refund(t.Context(), name, n, id)
@@ -230,11 +230,11 @@ func TestRefund(t *testing.T) {
 			refund(1, "", 10)
 			refund(100, "z", 10)
 			allow(t, l, name, 10)
-			w.clock.Advance(59 * time.Minute)
+			e.Clock.Advance(59 * time.Minute)
 			refund(1, "x", 9)
-			w.clock.Advance(3 * time.Minute)
+			e.Clock.Advance(3 * time.Minute)
 			allow(t, l, name, 10)
-			w.clock.Advance(time.Minute)
+			e.Clock.Advance(time.Minute)
 			refund(1, "x", 1) // forgotten: all that was out with it is long back
 		}
 	})
@@ -243,11 +243,11 @@ func TestRefund(t *testing.T) {
 // Reservations can reach further ahead than one limit does: 292 years. One
 // refund gives them all back.
 func TestRefundOfCenturies(t *testing.T) {
-	eachFrozen(t, func(t *testing.T, w *world) {
+	eachFrozen(t, func(t *testing.T, e *env) {
 		century := ratelimit.Limit{Rate: 1, Period: 100 * 365 * 24 * time.Hour, Burst: 2}
-		stored := w.storedLimiter(t)
+		stored := e.storedLimiter(t)
 		must(t, stored.Set(t.Context(), "stored", century))
-		for name, l := range map[string]*ratelimit.Limiter{"own": w.limiter(t, century), "stored": stored} {
+		for name, l := range map[string]*ratelimit.Limiter{"own": e.limiter(t, century), "stored": stored} {
 			for range 4 {
 				_, err := l.Reserve(t.Context(), name, 1)
 				must(t, err)
@@ -262,8 +262,8 @@ func TestRefundOfCenturies(t *testing.T) {
 // A cancellation that is repeated before its time comes gives nothing, however
 // long after.
 func TestCancelLongAfter(t *testing.T) {
-	eachFrozen(t, func(t *testing.T, w *world) {
-		l := w.limiter(t, ratelimit.Limit{Rate: 1, Period: time.Second, Burst: 1})
+	eachFrozen(t, func(t *testing.T, e *env) {
+		l := e.limiter(t, ratelimit.Limit{Rate: 1, Period: time.Second, Burst: 1})
 		reserve := func(n int) (last *ratelimit.Reservation) {
 			for range n {
 				var err error
@@ -276,7 +276,7 @@ func TestCancelLongAfter(t *testing.T) {
 		must(t, given.Cancel(t.Context()))
 		reserve(1)
 		for range 3 {
-			w.clock.Advance(65 * time.Second)
+			e.Clock.Advance(65 * time.Second)
 			before := peek(t, l, "a")
 			must(t, given.Cancel(t.Context()))
 			if d := peek(t, l, "a"); d != before {
@@ -289,21 +289,21 @@ func TestCancelLongAfter(t *testing.T) {
 // A process that refunds all the time, as middleware does after a refusal, does not fill
 // the server with ids that nobody can name again.
 func TestRefundsAreForgotten(t *testing.T) {
-	eachFrozen(t, func(t *testing.T, w *world) {
-		l := w.limiter(t, ratelimit.Limit{Rate: 1000, Period: 24 * time.Hour})
-		refunds := w.Prefix + ":{a}:refunds"
+	eachFrozen(t, func(t *testing.T, e *env) {
+		l := e.limiter(t, ratelimit.Limit{Rate: 1000, Period: 24 * time.Hour})
+		refunds := e.Prefix + ":{a}:refunds"
 		for range 50 {
 			allow(t, l, "a", 2)
 			for _, id := range []string{"", "x"} {
 				_, err := l.Refund(t.Context(), "a", 1, id)
 				must(t, err)
 			}
-			w.clock.Advance(10 * time.Second)
+			e.Clock.Advance(10 * time.Second)
 		}
-		if n := w.rdb.ZCard(t.Context(), refunds).Val(); n > 8 {
+		if n := e.Redis.ZCard(t.Context(), refunds).Val(); n > 8 {
 			t.Errorf("%d ids are known", n)
 		}
-		if ttl := w.rdb.ZScore(t.Context(), refunds, "x").Val(); ttl == 0 {
+		if ttl := e.Redis.ZScore(t.Context(), refunds, "x").Val(); ttl == 0 {
 			t.Error("an id with a name is forgotten")
 		}
 	})
@@ -311,8 +311,8 @@ func TestRefundsAreForgotten(t *testing.T) {
 
 // AllowMany is the calls one after the other.
 func TestAllowMany(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		l := w.limiter(t, ratelimit.PerHour(2))
+	each(t, func(t *testing.T, e *env) {
+		l := e.limiter(t, ratelimit.PerHour(2))
 		got := l.AllowMany(t.Context(), []ratelimit.Request{{"a", 1}, {"b", 2}, {"a", 1}, {"a", 1}, {"b", 0}, {"", 1}, {"c", 3}, {"c", -1}})
 		var text []string
 		for _, r := range got {

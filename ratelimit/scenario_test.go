@@ -27,14 +27,14 @@ func TestScenarios(t *testing.T) {
 	if len(files) < 6 {
 		t.Fatalf("only %d scenarios", len(files))
 	}
-	eachFrozen(t, func(t *testing.T, w *world) {
+	eachFrozen(t, func(t *testing.T, e *env) {
 		for _, file := range files {
-			t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) { playScenario(t, w, file) })
+			t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) { playScenario(t, e, file) })
 		}
 	})
 }
 
-func playScenario(t *testing.T, w *world, file string) {
+func playScenario(t *testing.T, e *env, file string) {
 	text, err := os.ReadFile(file)
 	must(t, err)
 	var l *ratelimit.Limiter
@@ -50,11 +50,11 @@ func playScenario(t *testing.T, w *world, file string) {
 		got, err := "", error(nil)
 		switch name := t.Name() + word[1]; word[0] {
 		case "limit":
-			l = w.limiter(t, parseLimit(t, word[1:]))
+			l = e.limiter(t, parseLimit(t, word[1:]))
 		case "advance":
 			var d time.Duration
 			d, err = time.ParseDuration(word[1])
-			w.clock.Advance(d)
+			e.Clock.Advance(d)
 		case "allow":
 			tokens := 1
 			if len(word) > 2 {

@@ -16,20 +16,20 @@ import (
 //
 // Promise: With several limits a call takes from all of them or from none.
 func TestSeveralLimits(t *testing.T) {
-	eachFrozen(t, func(t *testing.T, w *world) {
+	eachFrozen(t, func(t *testing.T, e *env) {
 		r := randtest.Rand(t)
 		for i := range thorough(60, 24) {
 			limits := make([]ratelimit.Limit, 1+r.IntN(ratelimit.MaxLimits))
 			apart := make([]*ratelimit.Limiter, len(limits))
 			for k := range limits {
 				limits[k] = randomLimit(r)
-				apart[k] = w.limiter(t, limits[k])
+				apart[k] = e.limiter(t, limits[k])
 			}
-			l, err := ratelimit.New(w.client, ratelimit.Options{Limit: limits[0], And: limits[1:]})
+			l, err := ratelimit.New(e.Client, ratelimit.Options{Limit: limits[0], And: limits[1:]})
 			must(t, err)
 			name := fmt.Sprint("a", i)
 			for range 40 {
-				w.clock.Advance(time.Duration(r.Int64N(int64(limits[0].Period)/1000/int64(limits[0].Rate)+2)) * time.Microsecond)
+				e.Clock.Advance(time.Duration(r.Int64N(int64(limits[0].Period)/1000/int64(limits[0].Rate)+2)) * time.Microsecond)
 				n := r.IntN(4)
 				each := make([]ratelimit.Decision, len(limits))
 				want, violated, remaining := true, -1, 1<<62
@@ -85,9 +85,9 @@ func TestSeveralLimits(t *testing.T) {
 //
 // Promise: Tokens that were taken stay taken when a limit changes.
 func TestSeveralLimitsChange(t *testing.T) {
-	eachFrozen(t, func(t *testing.T, w *world) {
+	eachFrozen(t, func(t *testing.T, e *env) {
 		with := func(first ratelimit.Limit, and ...ratelimit.Limit) *ratelimit.Limiter {
-			l, err := ratelimit.New(w.client, ratelimit.Options{Limit: first, And: and})
+			l, err := ratelimit.New(e.Client, ratelimit.Options{Limit: first, And: and})
 			must(t, err)
 			return l
 		}
@@ -107,15 +107,15 @@ func TestSeveralLimitsChange(t *testing.T) {
 
 // A budget of each client's own, which others don't see.
 func TestPerClient(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	each(t, func(t *testing.T, e *env) {
 		var limiters []*ratelimit.Limiter
 		for range 2 {
 			for _, scope := range []ratelimit.Scope{ratelimit.Overall, ratelimit.PerClient} {
-				l, err := ratelimit.New(w.client, ratelimit.Options{Limit: ratelimit.PerHour(3), Scope: scope})
+				l, err := ratelimit.New(e.Client, ratelimit.Options{Limit: ratelimit.PerHour(3), Scope: scope})
 				must(t, err)
 				limiters = append(limiters, l)
 			}
-			w.client = clienttest.New(t, clienttest.Wrap(t, w.rdb), w.Prefix)
+			e.Client = clienttest.New(t, clienttest.Wrap(t, e.Redis), e.Prefix)
 		}
 		var left []int
 		for range 2 {
@@ -127,10 +127,10 @@ func TestPerClient(t *testing.T) {
 		if want := []int{2, 2, 1, 2, 0, 1, 0, 1}; !slices.Equal(left, want) {
 			t.Errorf("left %v; want %v", left, want)
 		}
-		keys, err := w.rdb.Keys(t.Context(), w.Prefix+":*").Result()
+		keys, err := e.Redis.Keys(t.Context(), e.Prefix+":*").Result()
 		must(t, err)
 		for _, k := range keys {
-			if ttl := w.rdb.PTTL(t.Context(), k).Val(); ttl <= 0 {
+			if ttl := e.Redis.PTTL(t.Context(), k).Val(); ttl <= 0 {
 				t.Errorf("%s: expires in %v", k, ttl)
 			}
 		}

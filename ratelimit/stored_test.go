@@ -15,9 +15,9 @@ import (
 	"github.com/redoubt-go/redoubt/ratelimit"
 )
 
-func (w *world) storedLimiter(t *testing.T) *ratelimit.Limiter {
+func (e *env) storedLimiter(t *testing.T) *ratelimit.Limiter {
 	t.Helper()
-	l, err := ratelimit.New(w.client, ratelimit.Options{Stored: true})
+	l, err := ratelimit.New(e.Client, ratelimit.Options{Stored: true})
 	must(t, err)
 	return l
 }
@@ -28,22 +28,22 @@ func (w *world) storedLimiter(t *testing.T) *ratelimit.Limiter {
 // Promise: The first of many callers defines a stored limit, and a change
 // holds for all calls after it.
 func TestStoredLimitsDecideAlike(t *testing.T) {
-	eachFrozen(t, func(t *testing.T, w *world) {
+	eachFrozen(t, func(t *testing.T, e *env) {
 		r := randtest.Rand(t)
-		stored := w.storedLimiter(t)
+		stored := e.storedLimiter(t)
 		for i := range thorough(120, 50) {
 			limits := []ratelimit.Limit{randomLimit(r), randomLimit(r), randomLimit(r)}[:1+r.IntN(3)]
 			if r.IntN(4) == 0 { // at the edge of what numbers hold
 				limits[0] = ratelimit.Limit{Rate: 1 + r.IntN(1_000_000), Period: time.Second, Burst: 1 + r.IntN(1<<51)}
 			}
-			own, err := ratelimit.New(w.client, ratelimit.Options{Limit: limits[0], And: limits[1:]})
+			own, err := ratelimit.New(e.Client, ratelimit.Options{Limit: limits[0], And: limits[1:]})
 			if err != nil {
 				continue // more than 292 years
 			}
 			a, b := fmt.Sprint("own", i), fmt.Sprint("stored", i)
 			must(t, stored.Set(t.Context(), b, limits[0], limits[1:]...))
 			for step := range 25 {
-				w.clock.Advance(time.Duration(r.Int64N(int64(limits[0].Period)/1000+1)) * time.Microsecond)
+				e.Clock.Advance(time.Duration(r.Int64N(int64(limits[0].Period)/1000+1)) * time.Microsecond)
 				n := r.IntN(4)
 				if r.IntN(3) == 0 {
 					n = 1 + r.IntN(limits[0].Burst+limits[0].Burst/8+1)
@@ -85,9 +85,9 @@ func TestStoredLimitsDecideAlike(t *testing.T) {
 // Promise: The first of many callers defines a stored limit, and a change
 // holds for all calls after it.
 func TestStoredLimitsAreShared(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	each(t, func(t *testing.T, e *env) {
 		ctx := t.Context()
-		l := w.storedLimiter(t)
+		l := e.storedLimiter(t)
 		if _, err := l.Info(ctx, "api"); !errors.Is(err, ratelimit.ErrNotConfigured) {
 			t.Errorf("Info of none: %v", err)
 		}
@@ -111,7 +111,7 @@ func TestStoredLimitsAreShared(t *testing.T) {
 		if i := int(first.Load()) - 1000; i < 0 || i > 15 || len(limits) != 2 || limits[0] != (ratelimit.Limit{Rate: 100 + i, Period: time.Hour, Burst: 100 + i}) || limits[1] != ratelimit.PerHour(1000) {
 			t.Errorf("%d was first; %+v", first.Load(), limits)
 		}
-		other, err := ratelimit.New(clienttest.New(t, clienttest.Wrap(t, w.rdb), w.Prefix), ratelimit.Options{Stored: true})
+		other, err := ratelimit.New(e.ClientOn(clienttest.Wrap(t, e.Redis)), ratelimit.Options{Stored: true})
 		must(t, err)
 		allow(t, other, "api", 60)
 		must(t, l.Set(ctx, "api", ratelimit.PerHour(70)))
@@ -129,16 +129,16 @@ func TestStoredLimitsAreShared(t *testing.T) {
 		if _, err := other.Allow(ctx, "api"); !errors.Is(err, ratelimit.ErrNotConfigured) {
 			t.Errorf("after Delete: %v", err)
 		}
-		if keys := w.rdb.Keys(ctx, w.Prefix+":{api}:*").Val(); len(keys) != 0 {
+		if keys := e.Redis.Keys(ctx, e.Prefix+":{api}:*").Val(); len(keys) != 0 {
 			t.Errorf("Delete left %q", keys)
 		}
 	})
 }
 
 func TestStoredFaults(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	each(t, func(t *testing.T, e *env) {
 		ctx := t.Context()
-		l := w.storedLimiter(t)
+		l := e.storedLimiter(t)
 		calls := func(l *ratelimit.Limiter) (errs []error) {
 			_, err1 := l.Allow(ctx, "a")
 			_, err2 := l.TakeUpTo(ctx, "a", 3)
@@ -152,7 +152,7 @@ func TestStoredFaults(t *testing.T) {
 				t.Errorf("without limits: %v", err)
 			}
 		}
-		must(t, w.rdb.LPush(ctx, w.Prefix+":{a}:limit", "x").Err())
+		must(t, e.Redis.LPush(ctx, e.Prefix+":{a}:limit", "x").Err())
 		for _, err := range calls(l) {
 			if !redoubt.IsCode(err, "WRONGTYPE") || strings.Contains(err.Error(), "script") {
 				t.Errorf("of a list: %v", err)
@@ -161,7 +161,7 @@ func TestStoredFaults(t *testing.T) {
 		_, err := l.Delete(ctx, "a")
 		must(t, err)
 		must(t, l.Set(ctx, "a", ratelimit.PerHour(2)))
-		must(t, w.rdb.LPush(ctx, w.key("a"), "x").Err())
+		must(t, e.Redis.LPush(ctx, e.key("a"), "x").Err())
 		for _, err := range calls(l) {
 			if !redoubt.IsCode(err, "WRONGTYPE") || strings.Contains(err.Error(), "script") {
 				t.Errorf("on a list: %v", err)
@@ -170,14 +170,14 @@ func TestStoredFaults(t *testing.T) {
 		if err := l.Set(ctx, "a", ratelimit.Limit{}); err == nil {
 			t.Error("Set of no limit: no error")
 		}
-		own := w.limiter(t, ratelimit.PerHour(1))
+		own := e.limiter(t, ratelimit.PerHour(1))
 		if err := own.Set(ctx, "a", ratelimit.PerHour(1)); err == nil || !strings.Contains(err.Error(), "Stored") {
 			t.Errorf("Set with limits of its own: %v", err)
 		}
 		for _, o := range []ratelimit.Options{
 			{Stored: true, Limit: ratelimit.PerHour(1)}, {Stored: true, And: []ratelimit.Limit{{}}}, {Stored: true, BareKeys: true}, {Stored: true, MaxWait: -1},
 		} {
-			if _, err := ratelimit.New(w.client, o); err == nil {
+			if _, err := ratelimit.New(e.Client, o); err == nil {
 				t.Errorf("%+v: no error", o)
 			}
 		}
@@ -186,11 +186,11 @@ func TestStoredFaults(t *testing.T) {
 
 // The server loses its scripts between two calls of one pipeline.
 func TestScriptFlushInPipeline(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		l := w.limiter(t, ratelimit.PerHour(100))
-		flushing := &flusher{Conn: clienttest.Wrap(t, w.rdb)}
-		w.client = clienttest.New(t, flushing, w.Prefix)
-		through := w.limiter(t, ratelimit.PerHour(100))
+	each(t, func(t *testing.T, e *env) {
+		l := e.limiter(t, ratelimit.PerHour(100))
+		flushing := &flusher{Conn: clienttest.Wrap(t, e.Redis)}
+		e.Client = e.ClientOn(flushing)
+		through := e.limiter(t, ratelimit.PerHour(100))
 		allow(t, l, "a", 1)
 		var requests []ratelimit.Request
 		for range 50 {

@@ -32,7 +32,7 @@ func throttle(t *testing.T, c *redoubt.Client, key string, a [4]int64) ([5]int64
 // Promise: CL.THROTTLE on the same key decides alike, and keys that redis-cell
 // has written go on.
 func TestThrottleVectors(t *testing.T) {
-	eachFrozen(t, func(t *testing.T, w *world) {
+	eachFrozen(t, func(t *testing.T, e *env) {
 		text, err := os.ReadFile("testdata/throttle.txt")
 		must(t, err)
 		n, calls := 0, 0
@@ -46,16 +46,16 @@ func TestThrottleVectors(t *testing.T) {
 			case word[0] == "advance":
 				d, err := time.ParseDuration(word[1])
 				must(t, err)
-				w.clock.Advance(d)
+				e.Clock.Advance(d)
 			case word[0] == "DEL":
-				must(t, w.rdb.Del(t.Context(), w.Prefix+word[1]).Err())
+				must(t, e.Redis.Del(t.Context(), e.Prefix+word[1]).Err())
 			case word[0] == "CL.THROTTLE":
 				a := [4]int64{3: 1}
 				for i, s := range word[2:] {
 					a[i], err = strconv.ParseInt(s, 10, 64)
 					must(t, err)
 				}
-				reply, err := throttle(t, w.client, w.Prefix+word[1], a)
+				reply, err := throttle(t, e.Client, e.Prefix+word[1], a)
 				got := strings.Join(strings.Fields(fmt.Sprint(reply)), ", ")
 				if err != nil {
 					got = err.Error()
@@ -166,14 +166,14 @@ func TestThrottleAgreesWithModel(t *testing.T) {
 // Step by step from any state, on every back end: the reply, and what is
 // stored. States are far apart, so that carries and borrows all come up.
 func TestThrottleStepsAgreeWithModel(t *testing.T) {
-	eachFrozen(t, func(t *testing.T, w *world) {
+	eachFrozen(t, func(t *testing.T, e *env) {
 		r := randtest.Rand(t)
-		key := w.Prefix + "k"
-		_, err := throttle(t, w.client, key, [4]int64{0, 1, 1, 0}) // a script that is missing runs after its pipeline
+		key := e.Prefix + "k"
+		_, err := throttle(t, e.Client, key, [4]int64{0, 1, 1, 0}) // a script that is missing runs after its pipeline
 		must(t, err)
 		for range thorough(3000, 300) { // of 20 steps
-			w.clock.Set(time.UnixMicro(r.Int64N(4_000_000_000_000_000)))
-			now := num(w.clock.Now().UnixMicro() * 1000)
+			e.Clock.Set(time.UnixMicro(r.Int64N(4_000_000_000_000_000)))
+			now := num(e.Clock.Now().UnixMicro() * 1000)
 			var (
 				cmds  []redoubt.Cmd
 				ths   []wire.Throttle
@@ -197,7 +197,7 @@ func TestThrottleStepsAgreeWithModel(t *testing.T) {
 					wants = append(wants, fmt.Sprint(want, " stored ", model.tats["k"]))
 				}
 			}
-			replies := w.client.Pipeline(t.Context(), cmds)
+			replies := e.Client.Pipeline(t.Context(), cmds)
 			for i, th := range ths {
 				reply, err := th.Reply(replies[3*i+1])
 				must(t, err)

@@ -167,22 +167,22 @@ func (c leaving) Do(ctx context.Context, cmd redoubt.Cmd) redoubt.Reply {
 // that would pass its deadline returns at once and takes nothing, and a waiter
 // that gives up leaves its place to the next.
 func TestWaitGivenUpBeforeItsReply(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		stays := w.limiter(t, ratelimit.PerHour(1))
+	each(t, func(t *testing.T, e *env) {
+		stays := e.limiter(t, ratelimit.PerHour(1))
 		must(t, stays.Wait(t.Context(), "a"))
 		ctx, cancel := context.WithCancel(t.Context())
 		var once sync.Once
 		var led ratelimit.Decision
-		w.client = clienttest.New(t, leaving{clienttest.Wrap(t, w.rdb), func() {
+		e.Client = clienttest.New(t, leaving{clienttest.Wrap(t, e.Redis), func() {
 			once.Do(func() {
 				led = peek(t, stays, "a")
 				cancel()
 			})
-		}}, w.Prefix)
-		if err := w.limiter(t, ratelimit.PerHour(1)).Wait(ctx, "a"); !errors.Is(err, context.Canceled) {
+		}}, e.Prefix)
+		if err := e.limiter(t, ratelimit.PerHour(1)).Wait(ctx, "a"); !errors.Is(err, context.Canceled) {
 			t.Error(err)
 		}
-		must(t, w.client.Close()) // what is left to do has been done
+		must(t, e.Client.Close()) // what is left to do has been done
 		if d := peek(t, stays, "a"); led.ResetAfter <= time.Hour || d.ResetAfter > time.Hour {
 			t.Errorf("while it waits: %s; when it has left: %s", show(led), show(d))
 		}
@@ -195,9 +195,9 @@ func TestWaitGivenUpBeforeItsReply(t *testing.T) {
 // that would pass its deadline returns at once and takes nothing, and a waiter
 // that gives up leaves its place to the next.
 func TestWaitIsNeverEarly(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	each(t, func(t *testing.T, e *env) {
 		const interval, callers = 10 * time.Millisecond, 30
-		l := w.limiter(t, ratelimit.Limit{Rate: 1, Period: interval, Burst: 3})
+		l := e.limiter(t, ratelimit.Limit{Rate: 1, Period: interval, Burst: 3})
 		before := time.Now()
 		must(t, l.WaitN(t.Context(), "a", 3))
 		ends := make([]time.Time, callers)

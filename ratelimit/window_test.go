@@ -12,9 +12,9 @@ import (
 	"github.com/redoubt-go/redoubt/ratelimit"
 )
 
-func (w *world) window(t testing.TB, limit ratelimit.Limit, and ...ratelimit.Limit) *ratelimit.Window {
+func (e *env) window(t testing.TB, limit ratelimit.Limit, and ...ratelimit.Limit) *ratelimit.Window {
 	t.Helper()
-	l, err := ratelimit.NewWindow(w.client, ratelimit.WindowOptions{Limit: limit, And: and})
+	l, err := ratelimit.NewWindow(e.Client, ratelimit.WindowOptions{Limit: limit, And: and})
 	must(t, err)
 	return l
 }
@@ -77,27 +77,27 @@ func (l *logOf) take(now int64, limits []ratelimit.Limit, n int) ratelimit.Decis
 // Promise: A Window decides as a list of all calls would, exactly and by the
 // microsecond, and its log holds no more calls than the limit.
 func TestWindowAgreesWithModel(t *testing.T) {
-	eachFrozen(t, func(t *testing.T, w *world) {
+	eachFrozen(t, func(t *testing.T, e *env) {
 		r := randtest.Rand(t)
 		for i := range thorough(60, 25) {
 			var model logOf
 			name := fmt.Sprint("a", i)
 			limits := randomWindows(r)
-			l := w.window(t, limits[0], limits[1:]...)
+			l := e.window(t, limits[0], limits[1:]...)
 			for range 100 {
 				if r.IntN(60) == 0 {
 					limits = randomWindows(r)
-					l = w.window(t, limits[0], limits[1:]...)
+					l = e.window(t, limits[0], limits[1:]...)
 				}
 				switch r.IntN(12) {
 				case 0:
-					w.clock.Advance(-time.Duration(r.Int64N(int64(2 * time.Second))))
+					e.Clock.Advance(-time.Duration(r.Int64N(int64(2 * time.Second))))
 				case 1:
-					w.clock.Advance(time.Duration(r.Int64N(int64(2 * time.Second))))
+					e.Clock.Advance(time.Duration(r.Int64N(int64(2 * time.Second))))
 				case 2, 3, 4, 5, 6, 7:
-					w.clock.Advance(time.Duration(1 + r.Int64N(int64(limits[0].Period)/int64(limits[0].Rate)+1000)))
+					e.Clock.Advance(time.Duration(1 + r.Int64N(int64(limits[0].Period)/int64(limits[0].Rate)+1000)))
 				}
-				now := w.clock.Now().UnixMicro()
+				now := e.Clock.Now().UnixMicro()
 				n := r.IntN(3)
 				if r.IntN(5) == 0 {
 					n = r.IntN(limits[0].Rate + 2)
@@ -128,11 +128,11 @@ func randomWindows(r *rand.Rand) []ratelimit.Limit {
 
 // A ring that grows call by call, and goes round when it is full, loses none.
 func TestWindowGrows(t *testing.T) {
-	eachFrozen(t, func(t *testing.T, w *world) {
+	eachFrozen(t, func(t *testing.T, e *env) {
 		const limit = 150
-		l := w.window(t, ratelimit.PerSecond(limit))
+		l := e.window(t, ratelimit.PerSecond(limit))
 		for i := range limit {
-			w.clock.Advance(time.Millisecond)
+			e.Clock.Advance(time.Millisecond)
 			d, err := l.Allow(t.Context(), "a")
 			must(t, err)
 			if !d.Allowed || d.Remaining != limit-i-1 {
@@ -146,7 +146,7 @@ func TestWindowGrows(t *testing.T) {
 			if want := time.Millisecond; d.Allowed || i%limit != 0 && d.RetryAfter != want {
 				t.Fatalf("too many %d: %+v", i, d)
 			}
-			w.clock.Advance(d.RetryAfter)
+			e.Clock.Advance(d.RetryAfter)
 			if d, err = l.Allow(t.Context(), "a"); err != nil || !d.Allowed || d.Remaining != 0 {
 				t.Fatalf("again %d: %+v, %v", i, d, err)
 			}
@@ -155,8 +155,8 @@ func TestWindowGrows(t *testing.T) {
 }
 
 func TestWindowTakeUpTo(t *testing.T) {
-	eachFrozen(t, func(t *testing.T, w *world) {
-		l := w.window(t, ratelimit.PerMinute(5))
+	eachFrozen(t, func(t *testing.T, e *env) {
+		l := e.window(t, ratelimit.PerMinute(5))
 		for i, c := range []struct{ n, taken, left int }{{2, 2, 3}, {9, 3, 0}, {1, 0, 0}} {
 			d, err := l.TakeUpTo(t.Context(), "a", c.n)
 			must(t, err)
@@ -178,9 +178,9 @@ func TestWindowTakeUpTo(t *testing.T) {
 // Promise: A Window decides as a list of all calls would, exactly and by the
 // microsecond, and its log holds no more calls than the limit.
 func TestWindowMemory(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		key := w.Prefix + ":{a}:window"
-		l := w.window(t, ratelimit.PerHour(20_000))
+	each(t, func(t *testing.T, e *env) {
+		key := e.Prefix + ":{a}:window"
+		l := e.window(t, ratelimit.PerHour(20_000))
 		calls := 0
 		for _, n := range []int{100, 400, 500, 1000, 3000, 5000, 5000, 5000} {
 			for range 20 { // in steps, so that the ring grows step by step
@@ -188,15 +188,15 @@ func TestWindowMemory(t *testing.T) {
 				must(t, err)
 				calls += d.Taken
 			}
-			if size := w.rdb.StrLen(t.Context(), key).Val(); size > int64(12*calls+64) {
+			if size := e.Redis.StrLen(t.Context(), key).Val(); size > int64(12*calls+64) {
 				t.Errorf("%d calls: a string of %d bytes", calls, size)
 			}
-			if w.Server != nil {
-				if used := w.rdb.MemoryUsage(t.Context(), key).Val(); used > int64(16*calls) {
+			if e.Server != nil {
+				if used := e.Redis.MemoryUsage(t.Context(), key).Val(); used > int64(16*calls) {
 					t.Errorf("%d calls: %d bytes of memory", calls, used)
 				}
 			}
-			if ttl := w.rdb.PTTL(t.Context(), key).Val(); ttl <= 59*time.Minute || ttl > time.Hour {
+			if ttl := e.Redis.PTTL(t.Context(), key).Val(); ttl <= 59*time.Minute || ttl > time.Hour {
 				t.Errorf("expires in %v", ttl)
 			}
 		}
@@ -207,19 +207,19 @@ func TestWindowMemory(t *testing.T) {
 }
 
 func TestWindowFaults(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		l := w.window(t, ratelimit.PerHour(2))
-		key := w.Prefix + ":{a}:window"
-		must(t, w.rdb.LPush(t.Context(), key, "x").Err())
+	each(t, func(t *testing.T, e *env) {
+		l := e.window(t, ratelimit.PerHour(2))
+		key := e.Prefix + ":{a}:window"
+		must(t, e.Redis.LPush(t.Context(), key, "x").Err())
 		if _, err := l.Allow(t.Context(), "a"); !redoubt.IsCode(err, "WRONGTYPE") || strings.Contains(err.Error(), "script") {
 			t.Errorf("of a list: %v", err)
 		}
 		for _, bad := range []string{"x", "1760000000000000000", "\x00\x00\x00\x01\x00\x00\x00\x01", strings.Repeat("\xff", 600)} {
-			must(t, w.rdb.Set(t.Context(), key, bad, 0).Err())
+			must(t, e.Redis.Set(t.Context(), key, bad, 0).Err())
 			if _, err := l.Allow(t.Context(), "a"); !redoubt.IsCode(err, "ERR") || !strings.Contains(err.Error(), "no log") {
 				t.Errorf("of %q: %v", bad, err)
 			}
-			if got := w.rdb.Get(t.Context(), key).Val(); got != bad {
+			if got := e.Redis.Get(t.Context(), key).Val(); got != bad {
 				t.Errorf("%q became %q", bad, got)
 			}
 		}

@@ -8,18 +8,41 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/redis/go-redis/v9"
+	"go.uber.org/goleak"
 
 	"github.com/redoubt-go/redoubt"
-	"github.com/redoubt-go/redoubt/internal/test/clienttest"
 	"github.com/redoubt-go/redoubt/internal/test/doors"
+	"github.com/redoubt-go/redoubt/internal/test/exampleserver"
 	"github.com/redoubt-go/redoubt/internal/test/expect"
-	"github.com/redoubt-go/redoubt/internal/test/frozenclock"
 	"github.com/redoubt-go/redoubt/internal/test/randtest"
-	"github.com/redoubt-go/redoubt/internal/test/redistest"
+	"github.com/redoubt-go/redoubt/internal/test/testenv"
 	wire "github.com/redoubt-go/redoubt/internal/wire/ratelimit"
 	"github.com/redoubt-go/redoubt/ratelimit"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(doors.M{TestingM: exampleserver.M{M: m}}) }
+
+var connect = exampleserver.Connect
+
+// env is one back end with a client on it.
+type env struct{ *testenv.Env }
+
+// each runs a test on every back end, on its own clock.
+func each(t *testing.T, run func(t *testing.T, e *env)) {
+	testenv.EachInFull(t, func(t *testing.T, e *testenv.Env) { run(t, &env{e}) })
+}
+
+// eachFrozen runs a test on every back end, with a clock that the test sets.
+func eachFrozen(t *testing.T, run func(t *testing.T, e *env)) {
+	each(t, func(t *testing.T, e *env) {
+		// To the algorithms a key past its time is the same as no key.
+		e.Freeze(wire.Scripts(), func(source string) string { return expiry.ReplaceAllString(source, "") })
+		run(t, e)
+	})
+}
+
+// expiry is how the scripts let a key expire.
+var expiry = regexp.MustCompile(`, 'PX', string.format\('%.0f', px\)|redis.call\('PEXPIRE', [^\n]*\)`)
 
 // thorough says how many times something is repeated: RATELIMIT=full shows more,
 // for longer.
@@ -30,45 +53,14 @@ func thorough(full, short int) int {
 	return short
 }
 
-// world is one back end with a client on it.
-type world struct {
-	redistest.Backend
-	rdb    *redis.Client // for looking at keys
-	client *redoubt.Client
-	clock  *frozenclock.Conn // nil when time runs
-}
-
-// each runs a test on every back end, on its own clock.
-func each(t *testing.T, run func(t *testing.T, w *world)) {
-	doors.EachInFull(t, func(t *testing.T, b redistest.Backend) {
-		rdb := clienttest.Dial(t, b.Addr)
-		run(t, &world{Backend: b, rdb: rdb, client: clienttest.New(t, clienttest.Wrap(t, rdb), b.Prefix)})
-	})
-}
-
-// eachFrozen runs a test on every back end, with a clock that the test sets.
-func eachFrozen(t *testing.T, run func(t *testing.T, w *world)) {
-	each(t, func(t *testing.T, w *world) {
-		// To the algorithms a key past its time is the same as no key.
-		w.clock = frozenclock.New(clienttest.Wrap(t, w.rdb), wire.Scripts(), func(source string) string {
-			return expiry.ReplaceAllString(source, "")
-		})
-		w.client = clienttest.New(t, w.clock, w.Prefix)
-		run(t, w)
-	})
-}
-
-func (w *world) limiter(t *testing.T, limit ratelimit.Limit) *ratelimit.Limiter {
+func (e *env) limiter(t *testing.T, limit ratelimit.Limit) *ratelimit.Limiter {
 	t.Helper()
-	l, err := ratelimit.New(w.client, ratelimit.Options{Limit: limit})
+	l, err := ratelimit.New(e.Client, ratelimit.Options{Limit: limit})
 	must(t, err)
 	return l
 }
 
-func (w *world) key(name string) string { return w.Prefix + ":{" + name + "}:gcra" }
-
-// expiry is how the scripts let a key expire.
-var expiry = regexp.MustCompile(`, 'PX', string.format\('%.0f', px\)|redis.call\('PEXPIRE', [^\n]*\)`)
+func (e *env) key(name string) string { return e.Key(name, "gcra") }
 
 var must = expect.Must
 
