@@ -12,10 +12,10 @@ import (
 // An Admin reads, lists and invalidates entries without knowing their types. Local levels get its
 // invalidations.
 func TestAdmin(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		admin, err := cache.NewAdmin(w.client(), cache.AdminOptions{})
+	each(t, func(t *testing.T, e *env) {
+		admin, err := cache.NewAdmin(e.newClient(), cache.AdminOptions{})
 		must(t, err)
-		c, s := w.users(withLocal, func(o *options) { o.Compress, o.NoJitter = 10, true }), newSource("ann")
+		c, s := e.users(withLocal, func(o *options) { o.Compress, o.NoJitter = 10, true }), newSource("ann")
 		long := strings.Repeat("long ", 100)
 		must(t, c.Set(t.Context(), "set", long))
 		gets(t, c, "none", "", newSource("").load)

@@ -25,7 +25,7 @@ func BenchmarkLocalHit(b *testing.B) {
 	for i := range names {
 		names[i] = fmt.Sprint("user", i)
 	}
-	c, err := cache.New(newLocalWorld(b), cache.Options[string, user]{Name: "users", TTL: time.Hour, Local: 2 * keys, LocalTTL: time.Hour})
+	c, err := cache.New(newLocalClient(b), cache.Options[string, user]{Name: "users", TTL: time.Hour, Local: 2 * keys, LocalTTL: time.Hour})
 	must(b, err)
 	defer func() { _ = c.Close() }()
 	load := func(context.Context, string) (user, bool, error) { return user{1, "ann"}, true, nil }
@@ -61,14 +61,14 @@ func BenchmarkLocalHit(b *testing.B) {
 // BenchmarkRemoteHit measures a hit on the server at 256 callers beside GET alone.
 func BenchmarkRemoteHit(b *testing.B) {
 	server := redistest.Start(b)
-	w := &world{prefix: "p", t: b, dial: func() redis.UniversalClient { return redis.NewClient(&redis.Options{Addr: server.Addr()}) }}
-	c := w.users(func(o *options) { o.Codec = cache.Text() })
+	e := newEnv(b, "p", func() redis.UniversalClient { return redis.NewClient(&redis.Options{Addr: server.Addr()}) })
+	c := e.users(func(o *options) { o.Codec = cache.Text() })
 	must(b, c.Set(b.Context(), "1", "ann"))
-	rdb := w.connect()
+	rdb := e.connect()
 	ctx := b.Context()
 	for name, get := range map[string]func() bool{
 		"redoubt":  func() bool { _, found, _ := c.Get(ctx, "1", nil); return found },
-		"go-redis": func() bool { return rdb.Get(ctx, w.key("1")).Err() == nil },
+		"go-redis": func() bool { return rdb.Get(ctx, e.key("1")).Err() == nil },
 	} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()

@@ -21,8 +21,8 @@ type hooked struct {
 	open          chan struct{}
 }
 
-func newHooked(w *world) *hooked {
-	conn := clienttest.Wrap(w.t, w.connect())
+func newHooked(e *env) *hooked {
+	conn := clienttest.Wrap(e.T, e.connect())
 	return &hooked{Conn: conn, Subscriber: conn, open: make(chan struct{})}
 }
 
@@ -60,10 +60,10 @@ func isScript(cmd redoubt.Cmd, name string) bool {
 // Promise: while a process is connected, its local level serves no value older than 100 ms; while
 // it is not, none older than LocalTTL, and StaleIfError if it is set.
 func TestLocalLevelBeginsEmpty(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		b, s, conn := w.users(), newSource("old"), newHooked(w)
+	each(t, func(t *testing.T, e *env) {
+		b, s, conn := e.users(), newSource("old"), newHooked(e)
 		gets(t, b, "1", "old", s.load)
-		a := w.usersOn(w.clientOn(conn), withLocal)
+		a := e.usersOn(e.ClientOn(conn), withLocal)
 		var once sync.Once
 		conn.after = func(cmd redoubt.Cmd) {
 			once.Do(func() {
@@ -83,18 +83,18 @@ func TestLocalLevelBeginsEmpty(t *testing.T) {
 //
 // Promise: a tag invalidates all entries that have it, also entries that are being loaded.
 func TestTagWhileItIsSet(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	each(t, func(t *testing.T, e *env) {
 		tags := func(o *options) { o.Tags = func(_, _ string) []string { return []string{"x"} } }
-		b, conn := w.users(tags), newHooked(w)
+		b, conn := e.users(tags), newHooked(e)
 		conn.before = func(cmd redoubt.Cmd) {
 			if isScript(cmd, "cache.set") {
 				must(t, b.InvalidateTag(t.Context(), "x"))
 			}
 		}
-		a := w.usersOn(w.clientOn(conn), tags)
+		a := e.usersOn(e.ClientOn(conn), tags)
 		must(t, a.Set(t.Context(), "1", "v"))
 		must(t, b.InvalidateTag(t.Context(), "x"))
-		if w.rdb.Exists(t.Context(), w.key("1")).Val() == 1 {
+		if e.Redis.Exists(t.Context(), e.key("1")).Val() == 1 {
 			t.Error("it has lost its tag")
 		}
 	})
@@ -106,14 +106,14 @@ func TestTagWhileItIsSet(t *testing.T) {
 // Promise: a command that takes a lease or sets a value is never sent twice.
 func TestWhatIsSentOnce(t *testing.T) {
 	t.Parallel()
-	w := onCluster(t)
-	conn, sentAgain := newHooked(w), map[string]bool{}
+	e := onCluster(t)
+	conn, sentAgain := newHooked(e), map[string]bool{}
 	conn.before = func(cmd redoubt.Cmd) {
 		if cmd.Script != nil {
 			sentAgain[cmd.Script.Name()] = cmd.Flags.Resendable()
 		}
 	}
-	c := w.usersOn(w.clientOn(conn))
+	c := e.usersOn(e.ClientOn(conn))
 	gets(t, c, "1", "ann", newSource("ann").load)
 	failing := newSource("")
 	failing.fail(errors.New("no"))

@@ -16,8 +16,8 @@ import (
 )
 
 func TestGet(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		a, b, s := w.users(), w.users(), newSource("ann")
+	each(t, func(t *testing.T, e *env) {
+		a, b, s := e.users(), e.users(), newSource("ann")
 		gets(t, a, "1", "ann", s.load)
 		gets(t, a, "1", "ann", s.load)
 		gets(t, b, "1", "ann", never(t))
@@ -39,9 +39,9 @@ func TestGet(t *testing.T) {
 
 // A hit on the server is one round trip.
 func TestHitIsOneTrip(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		conn := &clienttest.Counter{Conn: clienttest.Wrap(t, w.connect())}
-		c, s := w.usersOn(w.clientOn(conn)), newSource("ann")
+	each(t, func(t *testing.T, e *env) {
+		conn := &clienttest.Counter{Conn: clienttest.Wrap(t, e.connect())}
+		c, s := e.usersOn(e.ClientOn(conn)), newSource("ann")
 		gets(t, c, "1", "ann", s.load)
 		was := conn.Trips.Load()
 		for range 5 {
@@ -55,13 +55,13 @@ func TestHitIsOneTrip(t *testing.T) {
 
 // Promise: the cache remembers that the source does not have a key, separately from all values.
 func TestNegativeEntries(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	each(t, func(t *testing.T, e *env) {
 		short := func(o *options) { o.NegativeTTL = 2 * time.Minute; o.NoJitter = true }
-		a, s := w.users(short), newSource("")
+		a, s := e.users(short), newSource("")
 		gets(t, a, "1", "", s.load)
-		gets(t, w.users(), "1", "", never(t))
+		gets(t, e.users(), "1", "", never(t))
 		s.asked(t, 1)
-		if ttl := w.rdb.PTTL(t.Context(), w.key("1")).Val(); ttl > 2*time.Minute || ttl < time.Minute {
+		if ttl := e.Redis.PTTL(t.Context(), e.key("1")).Val(); ttl > 2*time.Minute || ttl < time.Minute {
 			t.Errorf("it lives for %v", ttl)
 		}
 		// Any value can be told from none, the empty one too.
@@ -70,7 +70,7 @@ func TestNegativeEntries(t *testing.T) {
 		if v != "" || !found || err != nil {
 			t.Errorf("got %q, %v, %v", v, found, err)
 		}
-		none := w.users(func(o *options) { o.NoNegative = true })
+		none := e.users(func(o *options) { o.NoNegative = true })
 		gets(t, none, "2", "", s.load)
 		gets(t, none, "2", "", s.load)
 		s.asked(t, 3)
@@ -80,19 +80,19 @@ func TestNegativeEntries(t *testing.T) {
 // A filter keeps keys that don't exist away from the source. When the filter fails, the source is
 // asked.
 func TestFilter(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	each(t, func(t *testing.T, e *env) {
 		f := filterFunc(func(item string) (bool, error) {
 			if item == "broken" {
 				return false, errors.New("no filter")
 			}
 			return item == "there", nil
 		})
-		c, s := w.users(func(o *options) { o.Filter = f }), newSource("ann")
+		c, s := e.users(func(o *options) { o.Filter = f }), newSource("ann")
 		gets(t, c, "there", "ann", s.load)
 		gets(t, c, "absent", "", never(t))
 		gets(t, c, "broken", "ann", s.load)
 		s.asked(t, 2)
-		if n := w.rdb.Exists(t.Context(), w.key("absent")).Val(); n != 0 {
+		if n := e.Redis.Exists(t.Context(), e.key("absent")).Val(); n != 0 {
 			t.Error("a key is kept for what the filter refuses")
 		}
 		if s := c.Stats(); s.Refused != 1 || s.Troubles != 1 {
@@ -107,7 +107,7 @@ func (f filterFunc) MayContain(_ context.Context, item string) (bool, error) { r
 
 func TestKeys(t *testing.T) {
 	t.Parallel()
-	c := newLocalWorld(t)
+	c := newLocalClient(t)
 	odd := errors.New("odd")
 	users, err := cache.New(c, cache.Options[uint8, []byte]{
 		Name: "users", TTL: time.Minute, Codec: cache.Bytes(),
@@ -144,7 +144,7 @@ func TestKeys(t *testing.T) {
 
 func TestOptionsAreChecked(t *testing.T) {
 	t.Parallel()
-	c := newLocalWorld(t)
+	c := newLocalClient(t)
 	for want, change := range map[string]func(o *options){
 		"name of":         func(o *options) { o.Name = "a:b" },
 		"TTL is 0s":       func(o *options) { o.TTL = 0 },
@@ -173,9 +173,9 @@ func TestOptionsAreChecked(t *testing.T) {
 
 // The lifetime of a single value has the same bounds.
 func TestLifetime(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	each(t, func(t *testing.T, e *env) {
 		ttls := map[string]time.Duration{"long": time.Hour, "none": 0, "negative": -time.Second, "short": time.Microsecond}
-		c := w.users(func(o *options) {
+		c := e.users(func(o *options) {
 			o.Lifetime = func(_, v string) time.Duration { return ttls[v] }
 			o.NoJitter = true
 		})
@@ -184,7 +184,7 @@ func TestLifetime(t *testing.T) {
 			gets(t, c, v, v, s.load)
 			gets(t, c, v, v, s.load)
 			err := c.Set(t.Context(), v, v)
-			left := w.rdb.PTTL(t.Context(), w.key(v)).Val()
+			left := e.Redis.PTTL(t.Context(), e.key(v)).Val()
 			if ttl == time.Hour {
 				s.asked(t, 1)
 				must(t, err)
@@ -203,8 +203,8 @@ func TestLifetime(t *testing.T) {
 
 // Promise: entries that are stored together do not expire together.
 func TestJitter(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		c := w.users(func(o *options) { o.TTL = 1000 * time.Second })
+	each(t, func(t *testing.T, e *env) {
+		c := e.users(func(o *options) { o.TTL = 1000 * time.Second })
 		many := 10_000
 		if slow.Race && !full() { // the engine takes its time for scripts then
 			many = 2000
@@ -225,7 +225,7 @@ func TestJitter(t *testing.T) {
 			must(t, err)
 			stored := time.Now()
 			for i := 0; i < len(part); i += many / 1000 {
-				left := w.rdb.PTTL(t.Context(), w.key(part[i])).Val() + time.Since(stored)
+				left := e.Redis.PTTL(t.Context(), e.key(part[i])).Val() + time.Since(stored)
 				if left > 1001*time.Second || left < 840*time.Second {
 					t.Fatalf("one lives for %v: %+v", left, c.Stats())
 				}
@@ -251,10 +251,10 @@ func TestJitter(t *testing.T) {
 //
 // Promise: waiters are woken.
 func TestWaitersAreWoken(t *testing.T) {
-	everywhere(t, func(t *testing.T, w *world) {
+	everywhere(t, func(t *testing.T, e *env) {
 		for _, how := range []string{"a value", "an error", "an invalidation", "a set"} {
 			t.Run(how, func(t *testing.T) {
-				a, b, s := w.users(), w.users(), newSource("own")
+				a, b, s := e.users(), e.users(), newSource("own")
 				busy, end := make(chan struct{}), make(chan error)
 				first := make(chan error, 1)
 				go func() {
@@ -271,7 +271,7 @@ func TestWaitersAreWoken(t *testing.T) {
 					must(t, err)
 					got <- v
 				}()
-				eventually(t, "b waits", func() bool { return w.rdb.StrLen(t.Context(), w.key(how)).Val() > 47 })
+				eventually(t, "b waits", func() bool { return e.Redis.StrLen(t.Context(), e.key(how)).Val() > 47 })
 				want, asked, failure := "own", int64(1), error(nil)
 				switch how {
 				case "a value":
@@ -306,7 +306,7 @@ func TestWaitersAreWoken(t *testing.T) {
 // Calls on a closed cache match the error of every package.
 func TestCallsAfterClose(t *testing.T) {
 	t.Parallel()
-	users, err := cache.New(newLocalWorld(t), patient)
+	users, err := cache.New(newLocalClient(t), patient)
 	must(t, err)
 	must(t, users.Set(t.Context(), "a", "x"))
 	must(t, users.Close())

@@ -22,22 +22,22 @@ const bound = 100 * time.Millisecond
 
 // pulse returns the pulse of the servers and this process. A beat is a message that goes to
 // all servers and comes back to this process, on connections of its own.
-func (w *world) pulse() *await.Pulse {
-	w.t.Helper()
+func (e *env) pulse() *await.Pulse {
+	e.T.Helper()
 	heard := make(chan struct{}, 100)
-	channel := w.prefix + "-pulse"
-	stop, err := w.client().Subscribe(w.t.Context(), channel, func(string, bool) { heard <- struct{}{} })
-	must(w.t, err)
-	w.t.Cleanup(stop)
+	channel := e.Prefix + "-pulse"
+	stop, err := e.newClient().Subscribe(e.T.Context(), channel, func(string, bool) { heard <- struct{}{} })
+	must(e.T, err)
+	e.T.Cleanup(stop)
 	messages := 1
-	beat := func(ctx context.Context) error { return w.rdb.Publish(ctx, channel, "").Err() }
-	if cluster, ok := w.rdb.(*redis.ClusterClient); ok {
-		messages = w.masters(cluster)
+	beat := func(ctx context.Context) error { return e.Redis.Publish(ctx, channel, "").Err() }
+	if cluster, ok := e.Redis.(*redis.ClusterClient); ok {
+		messages = e.masters(cluster)
 		beat = func(ctx context.Context) error {
 			return cluster.ForEachMaster(ctx, func(ctx context.Context, c *redis.Client) error { return c.Publish(ctx, channel, "").Err() })
 		}
 	}
-	return await.NewPulseOf(w.t, func(ctx context.Context) {
+	return await.NewPulseOf(e.T, func(ctx context.Context) {
 		if err := beat(ctx); err != nil {
 			return
 		}
@@ -51,9 +51,9 @@ func (w *world) pulse() *await.Pulse {
 }
 
 // masters is how many nodes hear a message.
-func (w *world) masters(cluster *redis.ClusterClient) int {
+func (e *env) masters(cluster *redis.ClusterClient) int {
 	var n atomic.Int64
-	must(w.t, cluster.ForEachMaster(w.t.Context(), func(context.Context, *redis.Client) error {
+	must(e.T, cluster.ForEachMaster(e.T.Context(), func(context.Context, *redis.Client) error {
 		n.Add(1)
 		return nil
 	}))
@@ -123,17 +123,17 @@ func (h *history) read(ctx context.Context, t *testing.T, c *cache.Cache[string,
 // Promise: while a process is connected, its local level serves no value older than 100 ms; while
 // it is not, none older than LocalTTL, and StaleIfError if it is set.
 func TestOtherLocalLevelsAgainstWrites(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	each(t, func(t *testing.T, e *env) {
 		times := 300
 		if full() {
 			times = 100_000
 		}
-		a, r, h := w.users(), newRegister(t), newHistory(w.pulse(), times)
+		a, r, h := e.users(), newRegister(t), newHistory(e.pulse(), times)
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		var readers sync.WaitGroup
 		for range 2 {
-			c := w.users(withLocal)
+			c := e.users(withLocal)
 			eventually(t, "it listens", c.Heard)
 			for range 3 {
 				readers.Go(func() { h.read(ctx, t, c, r.load, bound) })
@@ -182,13 +182,13 @@ func TestLocalLevelsAgainstRestarts(t *testing.T) {
 	}
 	const ttl, writes = 300 * time.Millisecond, 20
 	server := redistest.Start(t)
-	w := &world{prefix: "p", t: t, dial: func() redis.UniversalClient {
+	e := newEnv(t, "p", func() redis.UniversalClient {
 		rdb := redis.NewClient(&redis.Options{Addr: server.Addr(), MaxRetries: -1, DialTimeout: time.Second})
 		clienttest.Watch(t, rdb)
 		return rdb
-	}}
+	})
 	quick := func(o *options) { o.Timeout, o.Lease = 200*time.Millisecond, 500*time.Millisecond }
-	a, long, short := w.users(quick), w.users(withLocal, quick), w.users(withLocal, quick, func(o *options) { o.LocalTTL = ttl })
+	a, long, short := e.users(quick), e.users(withLocal, quick), e.users(withLocal, quick, func(o *options) { o.LocalTTL = ttl })
 	r, h := newRegister(t), newHistory(await.NewPulse(t), restarts*(writes+1))
 	sees := func(c *cache.Cache[string, string], key string) func() bool {
 		return func() bool {

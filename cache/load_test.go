@@ -20,8 +20,8 @@ import (
 // Promise: the error or panic of a loader reaches the callers that wait for it in its process, and
 // the next Get loads again.
 func TestLoaderFails(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		c, s := w.users(), newSource("ann")
+	each(t, func(t *testing.T, e *env) {
+		c, s := e.users(), newSource("ann")
 		odd := errors.New("odd")
 		for what, load := range map[string]cache.Loader[string, string]{
 			"error": func(context.Context, string) (string, bool, error) { return "x", true, odd },
@@ -32,7 +32,7 @@ func TestLoaderFails(t *testing.T) {
 			if found || err == nil || errors.Is(err, cache.ErrPanicked) != (what != "error") || errors.Is(err, odd) != (what != "exit") {
 				t.Errorf("%s: %v, %v", what, found, err)
 			}
-			if n := w.rdb.Exists(t.Context(), w.key(what)).Val(); n != 0 {
+			if n := e.Redis.Exists(t.Context(), e.key(what)).Val(); n != 0 {
 				t.Errorf("%s: something is left", what)
 			}
 			gets(t, c, what, "ann", s.load)
@@ -48,8 +48,8 @@ type ctxKey struct{}
 
 // Promise: a caller whose ctx ends returns alone, and the load continues.
 func TestFirstCallerLeaves(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		c := w.users()
+	each(t, func(t *testing.T, e *env) {
+		c := e.users()
 		busy, end := make(chan struct{}), make(chan struct{})
 		ctx, cancel := context.WithCancel(context.WithValue(t.Context(), ctxKey{}, "kept"))
 		first := make(chan error, 1)
@@ -80,8 +80,8 @@ func TestFirstCallerLeaves(t *testing.T) {
 
 // A Get does not wait for a loader that ignores the end of its context.
 func TestLoadTimeout(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		c := w.users(func(o *options) { o.LoadTimeout = 20 * time.Millisecond })
+	each(t, func(t *testing.T, e *env) {
+		c := e.users(func(o *options) { o.LoadTimeout = 20 * time.Millisecond })
 		end := make(chan struct{})
 		defer close(end)
 		_, _, err := c.Get(t.Context(), "1", func(context.Context, string) (string, bool, error) {
@@ -89,7 +89,7 @@ func TestLoadTimeout(t *testing.T) {
 			return "late", true, nil
 		})
 		is(t, err, context.DeadlineExceeded)
-		if n := w.rdb.Exists(t.Context(), w.key("1")).Val(); n != 0 {
+		if n := e.Redis.Exists(t.Context(), e.key("1")).Val(); n != 0 {
 			t.Error("the lease is left")
 		}
 	})
@@ -98,8 +98,8 @@ func TestLoadTimeout(t *testing.T) {
 // Promise: at most MaxLoads loads run in a process, and a source that fails gets no calls for a
 // while.
 func TestMaxLoads(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		c := w.users(func(o *options) { o.MaxLoads = 3 })
+	each(t, func(t *testing.T, e *env) {
+		c := e.users(func(o *options) { o.MaxLoads = 3 })
 		var now, most atomic.Int64
 		var all sync.WaitGroup
 		for i := range 30 {
@@ -123,7 +123,7 @@ func TestMaxLoads(t *testing.T) {
 		}
 		end := make(chan struct{})
 		defer close(end)
-		narrow := w.users(func(o *options) { o.MaxLoads, o.LoadTimeout = 1, 20*time.Millisecond })
+		narrow := e.users(func(o *options) { o.MaxLoads, o.LoadTimeout = 1, 20*time.Millisecond })
 		for i, want := range []error{context.DeadlineExceeded, cache.ErrOverloaded} {
 			_, _, err := narrow.Get(t.Context(), fmt.Sprint("slow", i), func(context.Context, string) (string, bool, error) {
 				<-end
@@ -137,8 +137,8 @@ func TestMaxLoads(t *testing.T) {
 // Promise: at most MaxLoads loads run in a process, and a source that fails gets no calls for a
 // while.
 func TestBreaker(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		c, s := w.users(func(o *options) { o.Failures, o.Rest = 3, time.Hour }), newSource("ann")
+	each(t, func(t *testing.T, e *env) {
+		c, s := e.users(func(o *options) { o.Failures, o.Rest = 3, time.Hour }), newSource("ann")
 		down := errors.New("down")
 		s.fail(down)
 		for range 3 {
@@ -149,7 +149,7 @@ func TestBreaker(t *testing.T) {
 		is(t, err, cache.ErrSourceDown)
 		s.asked(t, 3)
 
-		quick := w.users(func(o *options) { o.Failures, o.Rest = 1, time.Millisecond })
+		quick := e.users(func(o *options) { o.Failures, o.Rest = 1, time.Millisecond })
 		_, _, err = quick.Get(t.Context(), "1", s.load)
 		is(t, err, down)
 		s.fail(nil)
@@ -184,10 +184,10 @@ func (d *dead) Do(ctx context.Context, cmd redoubt.Cmd) redoubt.Reply {
 // Promise: a process that dies while it loads keeps others waiting for at most Options.Lease, and a
 // slow process keeps its lease.
 func TestDeadLoader(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		conn := clienttest.Wrap(t, w.connect())
+	each(t, func(t *testing.T, e *env) {
+		conn := clienttest.Wrap(t, e.connect())
 		lease := func(o *options) { o.Lease = 500 * time.Millisecond }
-		a, b, s := w.usersOn(w.clientOn(&dead{Conn: conn, after: "cache.lease"}), lease), w.users(), newSource("ann")
+		a, b, s := e.usersOn(e.ClientOn(&dead{Conn: conn, after: "cache.lease"}), lease), e.users(), newSource("ann")
 		busy, end := make(chan struct{}), make(chan struct{})
 		first := make(chan struct{})
 		go func() {
@@ -213,13 +213,13 @@ func TestDeadLoader(t *testing.T) {
 // A Get after a Set or an Invalidate does not wait for an earlier load, also when the server can no
 // longer say that the load is void.
 func TestLoadsFromBefore(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	each(t, func(t *testing.T, e *env) {
 		for what, change := range map[string]func(c *cache.Cache[string, string]) error{
 			"set":        func(c *cache.Cache[string, string]) error { return c.Set(t.Context(), "set", "new") },
 			"invalidate": func(c *cache.Cache[string, string]) error { return c.Invalidate(t.Context(), "invalidate") },
 		} {
-			conn := &dead{Conn: clienttest.Wrap(t, w.connect())}
-			c := w.usersOn(w.clientOn(conn))
+			conn := &dead{Conn: clienttest.Wrap(t, e.connect())}
+			c := e.usersOn(e.ClientOn(conn))
 			busy, end, first := make(chan struct{}), make(chan struct{}), make(chan struct{})
 			go func() {
 				defer close(first)
@@ -256,11 +256,11 @@ func TestLoadsFromBefore(t *testing.T) {
 // Promise: a process that dies while it loads keeps others waiting for at most Options.Lease, and a
 // slow process keeps its lease.
 func TestSlowLoader(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		c := w.users()
+	each(t, func(t *testing.T, e *env) {
+		c := e.users()
 		c.RenewEvery(time.Millisecond)
 		gets(t, c, "1", "ann", func(context.Context, string) (string, bool, error) {
-			until := func() string { return w.rdb.GetRange(t.Context(), w.key("1"), 19, 26).Val() }
+			until := func() string { return e.Redis.GetRange(t.Context(), e.key("1"), 19, 26).Val() }
 			for range 3 {
 				old := until()
 				eventually(t, "the lease is renewed", func() bool { return until() > old })
@@ -274,21 +274,21 @@ func TestSlowLoader(t *testing.T) {
 // A lease whose reply was lost may come into force after an invalidation. The value that was loaded
 // under it is not stored, and the lease is released.
 func TestLateLease(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		conn := clienttest.Wrap(t, w.connect())
+	each(t, func(t *testing.T, e *env) {
+		conn := clienttest.Wrap(t, e.connect())
 		late := &late{Conn: conn}
-		a := w.usersOn(w.clientOn(late))
-		b := w.users()
+		a := e.usersOn(e.ClientOn(late))
+		b := e.users()
 		gets(t, a, "1", "old", func(ctx context.Context, _ string) (string, bool, error) {
 			must(t, b.Invalidate(ctx, "1"))
 			must(t, conn.Do(ctx, *late.kept.Load()).Err)
-			if v := w.rdb.Get(t.Context(), w.key("1")).Val(); len(v) != 47 || v[1] != '-' {
+			if v := e.Redis.Get(t.Context(), e.key("1")).Val(); len(v) != 47 || v[1] != '-' {
 				t.Errorf("there is %q, and no lease", v)
 			}
 			return "old", true, nil
 		})
 		eventually(t, "the lease is given back", func() bool {
-			v := w.rdb.Get(t.Context(), w.key("1")).Val()
+			v := e.Redis.Get(t.Context(), e.key("1")).Val()
 			if len(v) > 47 {
 				t.Fatalf("there is %q", v)
 			}

@@ -13,6 +13,7 @@ import (
 	"github.com/redoubt-go/redoubt/internal/test/faultnet"
 	"github.com/redoubt-go/redoubt/internal/test/redistest"
 	"github.com/redoubt-go/redoubt/internal/test/slow"
+	"github.com/redoubt-go/redoubt/internal/test/testenv"
 )
 
 // withLocal keeps entries in the process for so long that only a message ends them.
@@ -36,9 +37,9 @@ func kept(t *testing.T, c *cache.Cache[string, string], key string, load cache.L
 // Promise: while a process is connected, its local level serves no value older than 100 ms; while
 // it is not, none older than LocalTTL, and StaleIfError if it is set.
 func TestLocalLevelsHear(t *testing.T) {
-	everywhere(t, func(t *testing.T, w *world) {
-		a, b, s := w.users(withLocal), w.users(withLocal), newSource("0")
-		times, p := 20, w.pulse()
+	everywhere(t, func(t *testing.T, e *env) {
+		a, b, s := e.users(withLocal), e.users(withLocal), newSource("0")
+		times, p := 20, e.pulse()
 		if full() {
 			times = 1000
 		}
@@ -72,7 +73,7 @@ func TestLocalLevelsHear(t *testing.T) {
 // Entries that enter the local level together are not asked for again together.
 func TestLocalJitter(t *testing.T) {
 	t.Parallel()
-	c, err := cache.New(newLocalWorld(t), options{Name: "users", TTL: 1000 * time.Hour, Local: 1000, LocalTTL: 100 * time.Hour, NoEarlyRefresh: true})
+	c, err := cache.New(newLocalClient(t), options{Name: "users", TTL: 1000 * time.Hour, Local: 1000, LocalTTL: 100 * time.Hour, NoEarlyRefresh: true})
 	must(t, err)
 	t.Cleanup(func() { _ = c.Close() })
 	eventually(t, "it listens", c.Heard)
@@ -102,12 +103,12 @@ func TestLocalLevelCutOff(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, func(t *testing.T, b redistest.Backend) {
 		proxy := faultnet.New(t, b.Addr)
-		direct := &world{prefix: b.Prefix, t: t, dial: func() redis.UniversalClient {
+		direct := newEnv(t, b.Prefix, func() redis.UniversalClient {
 			return redis.NewClient(&redis.Options{Addr: b.Addr, MaxRetries: -1})
-		}}
-		far := &world{prefix: b.Prefix, t: t, dial: func() redis.UniversalClient {
+		})
+		far := newEnv(t, b.Prefix, func() redis.UniversalClient {
 			return redis.NewClient(&redis.Options{Addr: proxy.Addr(), MaxRetries: -1, DialTimeout: time.Second})
-		}}
+		})
 		for what, ttl := range map[string]time.Duration{"reconnects": time.Hour, "waits": 300 * time.Millisecond} {
 			s := newSource("old")
 			a := direct.users(withLocal)
@@ -137,7 +138,7 @@ func TestLocalLevelCutOff(t *testing.T) {
 //
 // Promise: a hit of the local level does not allocate.
 func TestLocalHitAllocatesNothing(t *testing.T) {
-	client := newLocalWorld(t)
+	client := newLocalClient(t)
 	type user struct {
 		ID   int64
 		Name string
@@ -176,15 +177,15 @@ func TestLocalHitAllocatesNothing(t *testing.T) {
 func TestServerDown(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	w := &world{prefix: "p", t: t, dial: func() redis.UniversalClient {
+	e := newEnv(t, "p", func() redis.UniversalClient {
 		return redis.NewClient(&redis.Options{Addr: server.Addr(), MaxRetries: -1, DialTimeout: time.Second})
-	}}
+	})
 	quick := func(o *options) { o.Timeout, o.Lease = 200*time.Millisecond, time.Second }
-	c, s := w.users(quick), newSource("ann")
-	stale := w.users(quick, func(o *options) {
+	c, s := e.users(quick), newSource("ann")
+	stale := e.users(quick, func(o *options) {
 		o.Name, o.Local, o.LocalTTL, o.StaleIfError = "stale", 100, time.Millisecond, time.Hour
 	})
-	slow := w.users(quick, func(o *options) { o.Name, o.Local, o.LocalTTL = "slow", 100, 200*time.Millisecond })
+	slow := e.users(quick, func(o *options) { o.Name, o.Local, o.LocalTTL = "slow", 100, 200*time.Millisecond })
 	eventually(t, "it listens", slow.Heard)
 	gets(t, c, "1", "ann", s.load)
 	keptOnce(t, stale, "1", s.load)
@@ -241,9 +242,9 @@ func TestServerRestart(t *testing.T) {
 	conn, err := goredis.Open(t.Context(), server.URL())
 	must(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
-	w := &world{prefix: "p", t: t}
+	e := &env{Env: &testenv.Env{Backend: redistest.Backend{Prefix: "p"}, T: t}}
 	quick := func(o *options) { o.Timeout, o.Lease = 200*time.Millisecond, time.Second }
-	b, s := w.usersOn(w.clientOn(conn), withLocal, quick), newSource("old")
+	b, s := e.usersOn(e.ClientOn(conn), withLocal, quick), newSource("old")
 	kept(t, b, "1", s.load)
 	server.Kill()
 	s.value.Store("new") // nobody can tell
@@ -254,7 +255,7 @@ func TestServerRestart(t *testing.T) {
 		return v == "new"
 	})
 	eventually(t, "the server is used", func() bool {
-		other := w.usersOn(w.clientOn(conn), quick)
+		other := e.usersOn(e.ClientOn(conn), quick)
 		defer func() { _ = other.Close() }()
 		gets(t, b, "2", "new", s.load)
 		gets(t, other, "2", "new", s.load)

@@ -20,8 +20,8 @@ import (
 //
 // Promise: one of all callers in all processes loads a key.
 func TestColdKey(t *testing.T) {
-	everywhere(t, func(t *testing.T, w *world) {
-		o := coldOrders{Addrs: w.addrs, Cluster: w.cluster, Prefix: w.prefix, Processes: 8, Callers: 100}
+	everywhere(t, func(t *testing.T, e *env) {
+		o := coldOrders{Addrs: e.addrs, Cluster: len(e.addrs) > 1, Prefix: e.Prefix, Processes: 8, Callers: 100}
 		if full() {
 			o.Processes = 64
 		}
@@ -55,10 +55,10 @@ func TestColdKey(t *testing.T) {
 		}
 		close(start)
 		all.Wait()
-		if n := w.rdb.Get(t.Context(), o.loads()).Val(); n != "1" {
+		if n := e.Redis.Get(t.Context(), o.loads()).Val(); n != "1" {
 			t.Errorf("%s loads in %d processes of %d callers", n, o.Processes, o.Callers)
 		}
-		if n := w.rdb.Get(t.Context(), o.begun()).Val(); n != strconv.Itoa(o.Processes) {
+		if n := e.Redis.Get(t.Context(), o.begun()).Val(); n != strconv.Itoa(o.Processes) {
 			t.Errorf("%s of %d processes have begun", n, o.Processes)
 		}
 	})

@@ -147,7 +147,7 @@ func races(t *testing.T, r *register, caches []*cache.Cache[string, string], wri
 // Promise: after Invalidate or Set has returned nil, a Get that begins later returns no older
 // value, except from the local level of another process.
 func TestInvalidateAgainstSlowLoads(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	each(t, func(t *testing.T, e *env) {
 		for _, level := range []string{"no local level", "a local level", "stale and early"} {
 			t.Run(level, func(t *testing.T) {
 				name := func(o *options) {
@@ -157,13 +157,13 @@ func TestInvalidateAgainstSlowLoads(t *testing.T) {
 						o.LocalTTL = time.Millisecond
 					}
 				}
-				a := w.users(name, func(o *options) {
+				a := e.users(name, func(o *options) {
 					if level == "a local level" {
 						o.Local = 100
 					}
 				})
 				r := newRegister(t)
-				caches := []*cache.Cache[string, string]{a, w.users(name), w.users(name)}
+				caches := []*cache.Cache[string, string]{a, e.users(name), e.users(name)}
 				n := 0
 				races(t, r, caches, func(ctx context.Context) error {
 					if n++; n%4 == 0 {
@@ -180,10 +180,10 @@ func TestInvalidateAgainstSlowLoads(t *testing.T) {
 //
 // Promise: a tag invalidates all entries that have it, also entries that are being loaded.
 func TestTagAgainstSlowLoad(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	each(t, func(t *testing.T, e *env) {
 		tags := func(o *options) { o.Tags = func(_, _ string) []string { return []string{"odd", "numbers"} } }
-		a := w.users(tags)
-		races(t, newRegister(t), []*cache.Cache[string, string]{a, w.users(tags), w.users(tags)}, func(ctx context.Context) error {
+		a := e.users(tags)
+		races(t, newRegister(t), []*cache.Cache[string, string]{a, e.users(tags), e.users(tags)}, func(ctx context.Context) error {
 			return a.InvalidateTag(ctx, "numbers")
 		})
 	})
@@ -195,19 +195,19 @@ func TestTagAgainstSlowLoad(t *testing.T) {
 // Promise: a tag invalidates all entries that have it, also entries that are being loaded.
 func TestTagOnAnotherClock(t *testing.T) {
 	t.Parallel()
-	w := onCluster(t)
-	conn := clienttest.Wrap(t, w.connect())
+	e := onCluster(t)
+	conn := clienttest.Wrap(t, e.connect())
 	clock := frozenclock.New(conn, wire.Scripts(), nil)
-	client := w.clientOn(struct {
+	client := e.ClientOn(struct {
 		*frozenclock.Conn
 		redoubt.Topology
 	}{clock, conn})
-	c := w.usersOn(client, func(o *options) { o.Tags = func(_, _ string) []string { return []string{"x"} } })
-	tag := w.prefix + ":{users:x}:tag"
+	c := e.usersOn(client, func(o *options) { o.Tags = func(_, _ string) []string { return []string{"x"} } })
+	tag := e.Prefix + ":{users:x}:tag"
 	eventually(t, "the nodes are known", func() bool { return client.Node(tag) != "" })
 	for i, found := 0, 0; found < 10; i++ {
 		key := strconv.Itoa(i)
-		if client.Node(w.key(key)) == client.Node(tag) {
+		if client.Node(e.key(key)) == client.Node(tag) {
 			continue
 		}
 		found++
@@ -217,7 +217,7 @@ func TestTagOnAnotherClock(t *testing.T) {
 			defer clock.Set(now)
 			return "old", true, c.InvalidateTag(ctx, "x")
 		})
-		if w.rdb.Exists(t.Context(), w.key(key)).Val() == 1 {
+		if e.Redis.Exists(t.Context(), e.key(key)).Val() == 1 {
 			t.Errorf("%s is kept: its tag was invalidated while it was loaded", key)
 		}
 		clock.Advance(time.Minute)
@@ -228,8 +228,8 @@ const tagged = 300 // more than one page
 
 // Promise: a tag invalidates all entries that have it, also entries that are being loaded.
 func TestTags(t *testing.T) {
-	everywhere(t, func(t *testing.T, w *world) {
-		c := w.users(func(o *options) { o.Tags = func(k, _ string) []string { return []string{"all", k[:1]} } })
+	everywhere(t, func(t *testing.T, e *env) {
+		c := e.users(func(o *options) { o.Tags = func(k, _ string) []string { return []string{"all", k[:1]} } })
 		s := newSource("v")
 		for i := range tagged {
 			key := string(rune('a'+i%3)) + strconv.Itoa(i)
@@ -239,7 +239,7 @@ func TestTags(t *testing.T) {
 				gets(t, c, key, "v", s.load)
 			}
 		}
-		there := func(key string) bool { return w.rdb.Exists(t.Context(), w.key(key)).Val() == 1 }
+		there := func(key string) bool { return e.Redis.Exists(t.Context(), e.key(key)).Val() == 1 }
 		must(t, c.InvalidateTag(t.Context(), "b"))
 		if there("b1") || there("b4") || there("b298") || !there("a0") || !there("c299") {
 			t.Error("it is not those with the tag that are gone")
@@ -251,7 +251,7 @@ func TestTags(t *testing.T) {
 				t.Fatalf("%s is there", key)
 			}
 		}
-		if n := w.rdb.Exists(t.Context(), w.prefix+":{users:all}:tag").Val(); n != 0 {
+		if n := e.Redis.Exists(t.Context(), e.Prefix+":{users:all}:tag").Val(); n != 0 {
 			t.Error("the tag has members")
 		}
 	})
@@ -259,8 +259,8 @@ func TestTags(t *testing.T) {
 
 // Promise: one of all callers in all processes loads a key.
 func TestGetManyIsOneLoad(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		a, b := w.users(), w.users()
+	each(t, func(t *testing.T, e *env) {
+		a, b := e.users(), e.users()
 		var asked sync.Map
 		load := func(ctx context.Context, keys []string) (map[string]string, error) {
 			all := map[string]string{"not asked for": "x"}

@@ -14,11 +14,11 @@ import (
 //
 // Promise: a stale value is served for the time that was chosen and no longer.
 func TestStaleFor(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		c, s := w.timed(func(o *options) { o.TTL, o.StaleFor, o.NoJitter = time.Hour, time.Hour, true }), newSource("old")
+	each(t, func(t *testing.T, e *env) {
+		c, s := e.timed(func(o *options) { o.TTL, o.StaleFor, o.NoJitter = time.Hour, time.Hour, true }), newSource("old")
 		c.at(0)
 		gets(t, c.Cache, "1", "old", s.load)
-		if left := w.rdb.PTTL(t.Context(), w.key("1")).Val(); left < 119*time.Minute || left > 2*time.Hour {
+		if left := e.Redis.PTTL(t.Context(), e.key("1")).Val(); left < 119*time.Minute || left > 2*time.Hour {
 			t.Errorf("it lives for %v", left)
 		}
 		s.value.Store("new")
@@ -53,8 +53,8 @@ func TestStaleFor(t *testing.T) {
 
 // A refresh that fails does not change the entry: it is served until its time.
 func TestFailedRefresh(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		c, s := w.timed(func(o *options) { o.TTL, o.StaleFor, o.NoJitter = time.Hour, time.Hour, true }), newSource("old")
+	each(t, func(t *testing.T, e *env) {
+		c, s := e.timed(func(o *options) { o.TTL, o.StaleFor, o.NoJitter = time.Hour, time.Hour, true }), newSource("old")
 		c.at(0)
 		gets(t, c.Cache, "1", "old", s.load)
 		s.fail(errors.New("down"))
@@ -62,7 +62,7 @@ func TestFailedRefresh(t *testing.T) {
 		gets(t, c.Cache, "1", "old", s.load)
 		eventually(t, "the refreshing is over", c.Idle)
 		s.asked(t, 2)
-		if left := w.rdb.PTTL(t.Context(), w.key("1")).Val(); left < 119*time.Minute || left > 2*time.Hour {
+		if left := e.Redis.PTTL(t.Context(), e.key("1")).Val(); left < 119*time.Minute || left > 2*time.Hour {
 			t.Errorf("it lives for %v", left)
 		}
 		gets(t, c.Cache, "1", "old", s.load)
@@ -73,8 +73,8 @@ func TestFailedRefresh(t *testing.T) {
 //
 // Promise: a stale value is served for the time that was chosen and no longer.
 func TestStaleIfError(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		c, s := w.timed(func(o *options) { o.StaleIfError, o.NoBreaker = time.Hour, true }), newSource("old")
+	each(t, func(t *testing.T, e *env) {
+		c, s := e.timed(func(o *options) { o.StaleIfError, o.NoBreaker = time.Hour, true }), newSource("old")
 		c.at(0)
 		gets(t, c.Cache, "1", "old", s.load)
 		c.at(90 * time.Minute)
@@ -89,7 +89,7 @@ func TestStaleIfError(t *testing.T) {
 		s.value.Store("new")
 		gets(t, c.Cache, "1", "new", s.load)
 
-		none := w.timed(func(o *options) { o.Name, o.StaleFor, o.StaleIfError = "others", time.Minute, cache.NoStale })
+		none := e.timed(func(o *options) { o.Name, o.StaleFor, o.StaleIfError = "others", time.Minute, cache.NoStale })
 		none.at(0)
 		gets(t, none.Cache, "1", "new", s.load)
 		none.at(2 * time.Hour)
@@ -101,9 +101,9 @@ func TestStaleIfError(t *testing.T) {
 
 // A value is loaded again before it expires, the earlier the longer its load took.
 func TestEarlyRefresh(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		c, s := w.timed(func(o *options) { o.TTL, o.Beta, o.NoJitter = 1000*time.Hour, 1000, true }), newSource("old")
-		none := w.timed(func(o *options) { o.Name, o.NoEarlyRefresh, o.NoJitter = "others", true, true })
+	each(t, func(t *testing.T, e *env) {
+		c, s := e.timed(func(o *options) { o.TTL, o.Beta, o.NoJitter = 1000*time.Hour, 1000, true }), newSource("old")
+		none := e.timed(func(o *options) { o.Name, o.NoEarlyRefresh, o.NoJitter = "others", true, true })
 		slow := func(ctx context.Context, key string) (string, bool, error) {
 			<-time.After(20 * time.Millisecond) // so long that a thousand times it is 20 seconds
 			return s.load(ctx, key)
@@ -130,10 +130,10 @@ func TestEarlyRefresh(t *testing.T) {
 }
 
 func TestSizeLimit(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		c, s := w.users(func(o *options) { o.MaxBytes, o.Codec = 100, cache.Text() }), newSource(strings.Repeat("x", 101))
+	each(t, func(t *testing.T, e *env) {
+		c, s := e.users(func(o *options) { o.MaxBytes, o.Codec = 100, cache.Text() }), newSource(strings.Repeat("x", 101))
 		gets(t, c, "1", strings.Repeat("x", 101), s.load)
-		if n := w.rdb.Exists(t.Context(), w.key("1")).Val(); n != 0 {
+		if n := e.Redis.Exists(t.Context(), e.key("1")).Val(); n != 0 {
 			t.Error("it is stored, or the lease is left")
 		}
 		if n := c.Stats().Drops; n != 1 {
@@ -148,33 +148,33 @@ func TestSizeLimit(t *testing.T) {
 // Payloads above a size are compressed where that makes them shorter. Caches that don't compress
 // read them, and decompression is bounded.
 func TestCompression(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	each(t, func(t *testing.T, e *env) {
 		text := func(o *options) { o.Codec = cache.Text() }
-		c := w.users(text, func(o *options) { o.Compress = 100 })
+		c := e.users(text, func(o *options) { o.Compress = 100 })
 		long := strings.Repeat("a long text ", 100)
 		for _, v := range []string{long, long[:99], "kq8Zv0Lr"} {
 			must(t, c.Set(t.Context(), "1", v))
-			gets(t, w.users(text), "1", v, never(t))
-			if n := w.rdb.StrLen(t.Context(), w.key("1")).Val(); v == long && n > 200 {
+			gets(t, e.users(text), "1", v, never(t))
+			if n := e.Redis.StrLen(t.Context(), e.key("1")).Val(); v == long && n > 200 {
 				t.Errorf("it takes %d bytes", n)
 			}
 		}
 		must(t, c.Set(t.Context(), "1", long))
-		narrow := w.users(text, func(o *options) { o.MaxBytes = len(long) - 1 })
+		narrow := e.users(text, func(o *options) { o.MaxBytes = len(long) - 1 })
 		gets(t, narrow, "1", "short", newSource("short").load)
 	})
 }
 
 // An entry that can't be read is loaded again and leaves no lease.
 func TestUnreadableEntries(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		strange := w.users(func(o *options) { o.Codec = cache.Text() })
-		c, s := w.users(), newSource("ann")
+	each(t, func(t *testing.T, e *env) {
+		strange := e.users(func(o *options) { o.Codec = cache.Text() })
+		c, s := e.users(), newSource("ann")
 		must(t, strange.Set(t.Context(), "1", "{no json"))
 		gets(t, c, "1", "ann", s.load)
 		gets(t, c, "1", "ann", never(t))
 		for i, raw := range []string{"x", strings.Repeat("x", 60), "\x02v." + strings.Repeat("\x00", 60), "\x01v." + strings.Repeat("\xff", 60)} {
-			must(t, w.rdb.Set(t.Context(), w.key("1"), raw, time.Hour).Err())
+			must(t, e.Redis.Set(t.Context(), e.key("1"), raw, time.Hour).Err())
 			gets(t, c, "1", "ann", s.load)
 			s.asked(t, int64(i)+2)
 		}
