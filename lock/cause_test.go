@@ -20,12 +20,12 @@ import (
 // Promise: The Context of a lease ends with the reason: released, handed over,
 // run out, or taken away.
 func TestContextSaysWhy(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	each(t, func(t *testing.T, e *env) {
 		// A short TTL is for leases that are to run out. One that a renewal is to find
 		// gone is renewed after a second or so, and has seconds left then.
 		const short, long = 200 * time.Millisecond, 4 * time.Second
 		forceAway := func(l *lock.Lease) {
-			must(t, w.client().Do(t.Context(), wire.ReleaseCmd([]string{w.key(l.Name())}, l.ID(), "", false)).Err)
+			must(t, e.newClient().Do(t.Context(), wire.ReleaseCmd([]string{e.key(l.Name())}, l.ID(), "", false)).Err)
 		}
 		for _, c := range []struct {
 			what string
@@ -43,14 +43,14 @@ func TestContextSaysWhy(t *testing.T) {
 				}
 			}, lock.ErrTaken},
 			{"the key is gone", lock.Options{TTL: long}, func(l *lock.Lease, _ *faultnet.Proxy) {
-				must(t, w.rdb.Del(t.Context(), w.key(l.Name())).Err())
+				must(t, e.Redis.Del(t.Context(), e.key(l.Name())).Err())
 			}, lock.ErrTaken},
 			{"unreachable", lock.Options{TTL: short}, func(_ *lock.Lease, link *faultnet.Proxy) { link.Blackhole(faultnet.Both) }, lock.ErrRanOut},
 		} {
 			t.Run(c.what, func(t *testing.T) {
 				t.Parallel()
-				link := faultnet.New(t, w.Addr)
-				lease := take(t, w.mutex(w.clientAt(link.Addr()), c.opts), t.Name())
+				link := faultnet.New(t, e.Addr)
+				lease := take(t, e.mutex(e.ClientAt(link.Addr()), c.opts), t.Name())
 				ctx, cancel := context.WithCancel(lease.Context(t.Context()))
 				defer cancel()
 				c.end(lease, link)
@@ -71,7 +71,7 @@ func TestContextSaysWhy(t *testing.T) {
 		}
 
 		// The parent's own end is not the lease's.
-		lease := try(t, w.mutex(w.client(), lock.Options{}), t.Name())
+		lease := try(t, e.mutex(e.newClient(), lock.Options{}), t.Name())
 		boom := errors.New("boom")
 		parent, cancel := context.WithCancelCause(t.Context())
 		ctx := lease.Context(parent)

@@ -10,24 +10,25 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redoubt-go/redoubt/internal/test/clienttest"
 	"github.com/redoubt-go/redoubt/lock"
 )
 
 // calls is how many scripts clients have called on the server so far, by its own
 // count.
-func (w *world) calls() (n int64) {
-	w.t.Helper()
-	if w.Server == nil {
+func (e *env) calls() (n int64) {
+	e.T.Helper()
+	if e.Server == nil {
 		return 0 // the engine keeps no such count
 	}
-	stats, err := w.rdb.Info(w.t.Context(), "commandstats").Result()
-	must(w.t, err)
+	stats, err := e.Redis.Info(e.T.Context(), "commandstats").Result()
+	must(e.T, err)
 	for line := range strings.Lines(stats) {
 		for _, command := range []string{"eval", "evalsha"} {
 			if rest, ok := strings.CutPrefix(line, "cmdstat_"+command+":calls="); ok {
 				calls, _, _ := strings.Cut(rest, ",")
 				more, err := strconv.ParseInt(calls, 10, 64)
-				must(w.t, err)
+				must(e.T, err)
 				n += more
 			}
 		}
@@ -41,16 +42,16 @@ func (w *world) calls() (n int64) {
 // Promise: Entering a lease again sends no command, and fails once its
 // deadline has passed; the last one to leave releases the lock.
 func TestReentryCostsNothing(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		conn := newCounting(t, w.dial(w.Addr))
-		c := w.clientOn(conn)
-		m, again := w.mutex(c, lock.Options{}), w.mutex(c, lock.Options{TTL: time.Minute})
-		rw, multi := w.rw(c, lock.Options{}), newMulti(t, c, lock.Options{})
-		rival := w.mutex(w.client(), lock.Options{})
+	each(t, func(t *testing.T, e *env) {
+		conn := newCounting(t, clienttest.Dial(t, e.Addr))
+		c := e.ClientOn(conn)
+		m, again := e.mutex(c, lock.Options{}), e.mutex(c, lock.Options{TTL: time.Minute})
+		rw, multi := e.rw(c, lock.Options{}), newMulti(t, c, lock.Options{})
+		rival := e.mutex(e.newClient(), lock.Options{})
 		name := t.Name()
 		must(t, try(t, m, name).Release(t.Context())) // the scripts are loaded
 
-		before, sent := w.calls(), conn.Commands.Load()
+		before, sent := e.calls(), conn.Commands.Load()
 		depth := 0
 		var descend func(ctx context.Context) error
 		descend = func(ctx context.Context) error {
@@ -74,7 +75,7 @@ func TestReentryCostsNothing(t *testing.T) {
 		if n := conn.Commands.Load() - sent; depth != 100 || n != 2 {
 			t.Errorf("%d deep with %d commands, want 100 with the acquire and the release", depth, n)
 		}
-		if n := w.calls() - before; w.Server != nil && n != 2 {
+		if n := e.calls() - before; e.Server != nil && n != 2 {
 			t.Errorf("the server ran %d scripts, want 2", n)
 		}
 		must(t, try(t, rival, name).Release(t.Context()))
@@ -111,9 +112,9 @@ func TestReentryCostsNothing(t *testing.T) {
 // deadline has passed; the last one to leave releases the lock.
 func TestNoReentryAfterTheDeadline(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, w *world) {
+	each(t, func(t *testing.T, e *env) {
 		t.Parallel()
-		m := w.mutex(w.client(), lock.Options{TTL: 5 * time.Second, NoRenew: true})
+		m := e.mutex(e.newClient(), lock.Options{TTL: 5 * time.Second, NoRenew: true})
 		lease := try(t, m, t.Name())
 		leave, err := lease.Enter()
 		must(t, err)
@@ -134,8 +135,8 @@ func TestNoReentryAfterTheDeadline(t *testing.T) {
 		}
 
 		// Given back is not lost: who lives longer acquires anew.
-		conn := newCounting(t, w.dial(w.Addr))
-		m = w.mutex(w.clientOn(conn), lock.Options{})
+		conn := newCounting(t, clienttest.Dial(t, e.Addr))
+		m = e.mutex(e.ClientOn(conn), lock.Options{})
 		var later context.Context
 		must(t, m.Do(t.Context(), t.Name(), func(ctx context.Context) error {
 			later = context.WithoutCancel(ctx)
@@ -155,12 +156,12 @@ func TestNoReentryAfterTheDeadline(t *testing.T) {
 // Promise: Entering a lease again sends no command, and fails once its
 // deadline has passed; the last one to leave releases the lock.
 func TestReentryHasItsBounds(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		conn := newCounting(t, w.dial(w.Addr))
-		c := w.clientOn(conn)
-		m, rw, multi := w.mutex(c, lock.Options{}), w.rw(c, lock.Options{}), newMulti(t, c, lock.Options{})
-		semaphore := w.semaphore(c, lock.Options{})
-		stranger := w.mutex(w.client(), lock.Options{})
+	each(t, func(t *testing.T, e *env) {
+		conn := newCounting(t, clienttest.Dial(t, e.Addr))
+		c := e.ClientOn(conn)
+		m, rw, multi := e.mutex(c, lock.Options{}), e.rw(c, lock.Options{}), newMulti(t, c, lock.Options{})
+		semaphore := e.semaphore(c, lock.Options{})
+		stranger := e.mutex(e.newClient(), lock.Options{})
 		name := t.Name()
 		nothing := func(context.Context) error { return nil }
 		counted := func(what string, want int64, f func() error) {
@@ -208,8 +209,8 @@ func TestReentryHasItsBounds(t *testing.T) {
 // Promise: Entering a lease again sends no command, and fails once its
 // deadline has passed; the last one to leave releases the lock.
 func TestLastOneOutReleases(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		m, rival := w.mutex(w.client(), lock.Options{}), w.mutex(w.client(), lock.Options{})
+	each(t, func(t *testing.T, e *env) {
+		m, rival := e.mutex(e.newClient(), lock.Options{}), e.mutex(e.newClient(), lock.Options{})
 		for round := range 20 {
 			name := fmt.Sprint(t.Name(), round)
 			var wg sync.WaitGroup
@@ -254,10 +255,10 @@ func occupy(ctx context.Context, m *lock.Mutex, name string) (leave func(context
 }
 
 func TestBusyIsAnAnswer(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		c := w.client()
-		m := w.mutex(c, lock.Options{Label: "web-1"})
-		rw, multi := w.rw(c, lock.Options{}), newMulti(t, c, lock.Options{})
+	each(t, func(t *testing.T, e *env) {
+		c := e.newClient()
+		m := e.mutex(c, lock.Options{Label: "web-1"})
+		rw, multi := e.rw(c, lock.Options{}), newMulti(t, c, lock.Options{})
 		for what, try := range map[string]func() (*lock.Lease, *lock.Busy, error){
 			"mutex":  func() (*lock.Lease, *lock.Busy, error) { return m.TryAcquire(t.Context(), t.Name()) },
 			"writer": func() (*lock.Lease, *lock.Busy, error) { return rw.TryAcquire(t.Context(), t.Name()) },

@@ -13,8 +13,8 @@ import (
 // An extension on its way to a master when the lease ends takes it no more, as long as
 // the master remembers that; and an extension never makes a part of a lease shorter.
 func TestQuorumExtendRefusesWhatIsOver(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		c := w.client()
+	each(t, func(t *testing.T, e *env) {
+		c := e.newClient()
 		run := func(cmd redoubt.Cmd) redoubt.Reply {
 			t.Helper()
 			r := c.Do(t.Context(), cmd)
@@ -23,13 +23,13 @@ func TestQuorumExtendRefusesWhatIsOver(t *testing.T) {
 		}
 		extend := func(name, id string) (bool, time.Duration) {
 			t.Helper()
-			held, left, err := wire.ReadExtend(run(wire.QuorumExtendCmd([]string{w.key(name)}, id, time.Minute, "", 0)))
+			held, left, err := wire.ReadExtend(run(wire.QuorumExtendCmd([]string{e.key(name)}, id, time.Minute, "", 0)))
 			must(t, err)
 			return held, left
 		}
 		acquire := func(name, id string, ttl time.Duration) {
 			t.Helper()
-			if a, err := wire.ReadAttempt(run(wire.AcquireCmd([]string{w.key(name)}, wire.Request{ID: id, TTL: ttl}))); err != nil || a.Status != wire.Acquired {
+			if a, err := wire.ReadAttempt(run(wire.AcquireCmd([]string{e.key(name)}, wire.Request{ID: id, TTL: ttl}))); err != nil || a.Status != wire.Acquired {
 				t.Fatalf("%+v, %v", a, err)
 			}
 		}
@@ -39,13 +39,13 @@ func TestQuorumExtendRefusesWhatIsOver(t *testing.T) {
 		}
 
 		acquire("released", "x", time.Hour)
-		run(wire.ReleaseCmd([]string{w.key("released")}, "x", "", false))
+		run(wire.ReleaseCmd([]string{e.key("released")}, "x", "", false))
 		if held, _ := extend("released", "x"); held {
 			t.Error("it takes what was released")
 		}
 		acquire("released", "y", time.Millisecond)
 		eventually(t, "y has run out", func() bool {
-			held, _, err := wire.ReadExtend(run(wire.ExtendCmd([]string{w.key("released")}, "y", time.Millisecond)))
+			held, _, err := wire.ReadExtend(run(wire.ExtendCmd([]string{e.key("released")}, "y", time.Millisecond)))
 			must(t, err)
 			return !held
 		})
@@ -53,7 +53,7 @@ func TestQuorumExtendRefusesWhatIsOver(t *testing.T) {
 			t.Error("it takes what was released before another had it")
 		}
 
-		run(wire.ReleaseCmd([]string{w.key("void")}, "x", "", true))
+		run(wire.ReleaseCmd([]string{e.key("void")}, "x", "", true))
 		if held, _ := extend("void", "x"); held {
 			t.Error("it takes what was given up")
 		}
@@ -74,8 +74,8 @@ func (c overtaken) Do(ctx context.Context, cmd redoubt.Cmd) redoubt.Reply {
 // The answer to an extension that was overtaken by a longer one leaves the lease's
 // deadline where it is.
 func TestAnOvertakenAnswerLeavesTheDeadline(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		m := w.mutex(w.clientOn(overtaken{newCounting(t, w.rdb).Conn}), lock.Options{NoRenew: true})
+	each(t, func(t *testing.T, e *env) {
+		m := e.mutex(e.ClientOn(overtaken{newCounting(t, e.Redis).Conn}), lock.Options{NoRenew: true})
 		lease := try(t, m, t.Name())
 		must(t, lease.Extend(t.Context(), time.Hour))
 		long := lease.Deadline()

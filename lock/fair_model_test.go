@@ -125,10 +125,10 @@ func (m *fairModel) end(key, id string, void bool) (released bool, told []string
 // across all processes, by two commands each; no later caller gets in between,
 // and a dead waiter delays the others by 3 s at most.
 func TestFairScriptsFollowTheModel(t *testing.T) {
-	eachServer(t, func(t *testing.T, w *world) {
+	eachServer(t, func(t *testing.T, e *env) {
 		for seed := range uint64(8) {
 			t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
-				e := newFairEpisode(t, w, seed)
+				e := newFairEpisode(t, e, seed)
 				for range 400 {
 					e.step()
 					e.look()
@@ -146,7 +146,7 @@ type fairEpisode struct {
 	*fairModel
 
 	rng     *rand.Rand
-	w       *world
+	env     *env
 	c       *redoubt.Client
 	key     string
 	mark    string
@@ -156,16 +156,16 @@ type fairEpisode struct {
 	log     []string
 }
 
-func newFairEpisode(t *testing.T, w *world, seed uint64) *fairEpisode {
-	e := &fairEpisode{T: t, fairModel: &fairModel{entries: map[string]string{}}, rng: rand.New(rand.NewPCG(seed, 3)), w: w, c: w.client()}
-	e.key = w.key(t.Name())
-	e.mark = w.Prefix + t.Name() + ":mark"
+func newFairEpisode(t *testing.T, on *env, seed uint64) *fairEpisode {
+	e := &fairEpisode{T: t, fairModel: &fairModel{entries: map[string]string{}}, rng: rand.New(rand.NewPCG(seed, 3)), env: on, c: on.newClient()}
+	e.key = on.key(t.Name())
+	e.mark = on.Prefix + t.Name() + ":mark"
 	channels := []string{e.mark}
 	for i := range 4 {
-		channels = append(channels, fmt.Sprint(w.Prefix, t.Name(), alive, i))
-		e.entry = append(e.entry, "PUBLISH "+channels[i+1], fmt.Sprint("PUBLISH ", w.Prefix, t.Name(), ":gone:", i))
+		channels = append(channels, fmt.Sprint(on.Prefix, t.Name(), alive, i))
+		e.entry = append(e.entry, "PUBLISH "+channels[i+1], fmt.Sprint("PUBLISH ", on.Prefix, t.Name(), ":gone:", i))
 	}
-	sub := w.rdb.Subscribe(t.Context(), channels...)
+	sub := on.Redis.Subscribe(t.Context(), channels...)
 	t.Cleanup(func() { _ = sub.Close() })
 	for range channels {
 		_, err := sub.Receive(t.Context())
@@ -242,7 +242,7 @@ func (e *fairEpisode) step() {
 		if released != want {
 			e.Errorf("released is %v, want %v", released, want)
 		}
-		e.fence, err = e.w.rdb.HGet(ctx, e.key, "fence").Int64()
+		e.fence, err = e.env.Redis.HGet(ctx, e.key, "fence").Int64()
 		if err != nil {
 			e.fence = 0
 		}
@@ -256,7 +256,7 @@ func (e *fairEpisode) step() {
 			ago, e.state = 4*time.Second, ranOutLong
 		}
 		e.log = append(e.log, fmt.Sprint("the lease ran out ", ago, " ago"))
-		must(e.T, e.w.rdb.HSet(ctx, e.key, "until", time.Now().Add(-ago).UnixMicro()).Err())
+		must(e.T, e.env.Redis.HSet(ctx, e.key, "until", time.Now().Add(-ago).UnixMicro()).Err())
 	}
 	if e.fence < was {
 		e.Errorf("the fence fell from %d to %d", was, e.fence)
@@ -266,7 +266,7 @@ func (e *fairEpisode) step() {
 // told compares what was published with what the model says.
 func (e *fairEpisode) told(want []string) {
 	e.Helper()
-	must(e.T, e.w.rdb.Publish(e.Context(), e.mark, "").Err())
+	must(e.T, e.env.Redis.Publish(e.Context(), e.mark, "").Err())
 	var got []string
 	for m := range e.inbox {
 		if m.Channel == e.mark {
@@ -281,7 +281,7 @@ func (e *fairEpisode) told(want []string) {
 
 // look compares the hash with the model.
 func (e *fairEpisode) look() {
-	hash := e.w.rdb.HGetAll(e.Context(), e.key).Val()
+	hash := e.env.Redis.HGetAll(e.Context(), e.key).Val()
 	if e.fence == 0 {
 		return
 	}
@@ -315,7 +315,7 @@ func (e *fairEpisode) look() {
 	if !maps.Equal(hash, want) {
 		e.Errorf("the queue on the server is %q, want %q", hash, want)
 	}
-	if left := e.w.rdb.PTTL(e.Context(), e.key).Val(); left < 59*time.Second {
+	if left := e.env.Redis.PTTL(e.Context(), e.key).Val(); left < 59*time.Second {
 		e.Errorf("the key lives for %v, want a minute or more", left)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/internal/test/clienttest"
 	"github.com/redoubt-go/redoubt/internal/test/faultnet"
 	"github.com/redoubt-go/redoubt/internal/test/randtest"
 	wire "github.com/redoubt-go/redoubt/internal/wire/lock"
@@ -21,7 +22,7 @@ import (
 // A row is callers that queue one after the other, and the order in which they are
 // served.
 type row struct {
-	*world
+	*env
 
 	name   string
 	wg     sync.WaitGroup
@@ -31,46 +32,46 @@ type row struct {
 
 // join lets caller i wait, and returns when it is queued as the n-th.
 func (r *row) join(ctx context.Context, m taker, i, n int) {
-	r.t.Helper()
+	r.T.Helper()
 	r.wg.Go(func() {
 		lease, err := m.Acquire(ctx, r.name)
 		if err != nil {
 			if !errors.Is(err, context.Canceled) {
-				r.t.Errorf("caller %d: %v", i, err)
+				r.T.Errorf("caller %d: %v", i, err)
 			}
 			return
 		}
 		r.mu.Lock()
 		r.served = append(r.served, i)
 		r.mu.Unlock()
-		must(r.t, lease.Release(r.t.Context()))
+		must(r.T, lease.Release(r.T.Context()))
 	})
 	r.waiting(n)
 }
 
 func (r *row) waiting(n int) {
-	r.t.Helper()
-	inspector := r.mutex(r.client(), lock.Options{})
-	eventually(r.t, fmt.Sprint(n, " wait"), func() bool {
-		info, err := inspector.Info(r.t.Context(), r.name)
+	r.T.Helper()
+	inspector := r.mutex(r.newClient(), lock.Options{})
+	eventually(r.T, fmt.Sprint(n, " wait"), func() bool {
+		info, err := inspector.Info(r.T.Context(), r.name)
 		return err == nil && info.Waiters == int64(n)
 	})
 }
 
 func (r *row) want(order ...int) {
-	r.t.Helper()
+	r.T.Helper()
 	r.wg.Wait()
 	if !slices.Equal(r.served, order) {
-		r.t.Errorf("served in the order %v, want %v", r.served, order)
+		r.T.Errorf("served in the order %v, want %v", r.served, order)
 	}
 }
 
 // clean wants nothing to be left in the lock's hash but what a free lock has.
 // A waiter that gave up cleans up in the background.
 func (r *row) clean() {
-	r.t.Helper()
-	eventually(r.t, "only the fields of a free lock are left", func() bool {
-		left := r.rdb.HKeys(r.t.Context(), r.key(r.name)).Val()
+	r.T.Helper()
+	eventually(r.T, "only the fields of a free lock are left", func() bool {
+		left := r.Redis.HKeys(r.T.Context(), r.key(r.name)).Val()
 		return !slices.ContainsFunc(left, func(f string) bool {
 			return !slices.Contains([]string{"id", "until", "fence", "label", "last", "void", "dead"}, f)
 		})
@@ -84,17 +85,17 @@ func (r *row) clean() {
 // across all processes, by two commands each; no later caller gets in between,
 // and a dead waiter delays the others by 3 s at most.
 func TestFairOrder(t *testing.T) {
-	everywhere(t, func(t *testing.T, w *world) {
+	everywhere(t, func(t *testing.T, e *env) {
 		const processes, callers = 4, 60
-		r := &row{world: w, name: t.Name()}
+		r := &row{env: e, name: t.Name()}
 		var mutexes []*lock.Mutex
 		for range processes {
-			mutexes = append(mutexes, w.mutex(w.client(), lock.Options{Fair: true}))
+			mutexes = append(mutexes, e.mutex(e.newClient(), lock.Options{Fair: true}))
 		}
 		for _, m := range mutexes {
 			must(t, try(t, m, "warm").Release(t.Context()))
 		}
-		holder := try(t, w.mutex(w.client(), lock.Options{}), r.name)
+		holder := try(t, e.mutex(e.newClient(), lock.Options{}), r.name)
 		rng := randtest.Rand(t)
 		var cancels []context.CancelFunc
 		for i := range callers {
@@ -116,10 +117,10 @@ func TestFairOrder(t *testing.T) {
 			}
 		}
 		r.waiting(len(order))
-		before := w.calls()
+		before := e.calls()
 		must(t, holder.Release(t.Context()))
 		r.want(order...)
-		if n := w.calls() - before; w.Server != nil && n > int64(2*len(order)+1) {
+		if n := e.calls() - before; e.Server != nil && n > int64(2*len(order)+1) {
 			t.Errorf("%d commands for %d hand-overs, want 2 each", n, len(order))
 		}
 		r.clean()
@@ -132,9 +133,9 @@ func TestFairOrder(t *testing.T) {
 // across all processes, by two commands each; no later caller gets in between,
 // and a dead waiter delays the others by 3 s at most.
 func TestFairLetsNobodyIn(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		r := &row{world: w, name: t.Name()}
-		m := w.mutex(w.client(), lock.Options{Fair: true})
+	each(t, func(t *testing.T, e *env) {
+		r := &row{env: e, name: t.Name()}
+		m := e.mutex(e.newClient(), lock.Options{Fair: true})
 		holder := try(t, m, r.name)
 		var order []int
 		for i := range 30 {
@@ -144,8 +145,8 @@ func TestFairLetsNobodyIn(t *testing.T) {
 		var stop atomic.Bool
 		var tries atomic.Int64
 		var bargers sync.WaitGroup
-		c := w.client()
-		rw := w.rw(c, lock.Options{})
+		c := e.newClient()
+		rw := e.rw(c, lock.Options{})
 		for _, way := range []func() (*lock.Lease, *lock.Busy, error){
 			func() (*lock.Lease, *lock.Busy, error) { return m.TryAcquire(t.Context(), r.name) },
 			func() (*lock.Lease, *lock.Busy, error) { return rw.TryAcquire(t.Context(), r.name) },
@@ -186,20 +187,20 @@ func TestFairLetsNobodyIn(t *testing.T) {
 // across all processes, by two commands each; no later caller gets in between,
 // and a dead waiter delays the others by 3 s at most.
 func TestFairAndUnfair(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	each(t, func(t *testing.T, e *env) {
 		for what, way := range map[string]func(c *redoubt.Client) taker{
-			"mutex":  func(c *redoubt.Client) taker { return w.mutex(c, lock.Options{}) },
-			"writer": func(c *redoubt.Client) taker { return w.rw(c, lock.Options{}) },
-			"reader": func(c *redoubt.Client) taker { return readers{w.rw(c, lock.Options{})} },
+			"mutex":  func(c *redoubt.Client) taker { return e.mutex(c, lock.Options{}) },
+			"writer": func(c *redoubt.Client) taker { return e.rw(c, lock.Options{}) },
+			"reader": func(c *redoubt.Client) taker { return readers{e.rw(c, lock.Options{})} },
 			"multi":  func(c *redoubt.Client) taker { return alone{newMulti(t, c, lock.Options{})} },
 		} {
 			t.Run(what, func(t *testing.T) {
-				w := &world{Backend: w.Backend, t: t, rdb: w.rdb}
-				r := &row{world: w, name: t.Name()}
-				holder := try(t, way(w.client()), r.name)
-				r.join(t.Context(), w.mutex(w.client(), lock.Options{}), 1, 1)
-				r.join(t.Context(), w.mutex(w.client(), lock.Options{Fair: true}), 2, 2)
-				r.join(t.Context(), w.mutex(w.client(), lock.Options{Fair: true}), 3, 3)
+				e := e.in(t)
+				r := &row{env: e, name: t.Name()}
+				holder := try(t, way(e.newClient()), r.name)
+				r.join(t.Context(), e.mutex(e.newClient(), lock.Options{}), 1, 1)
+				r.join(t.Context(), e.mutex(e.newClient(), lock.Options{Fair: true}), 2, 2)
+				r.join(t.Context(), e.mutex(e.newClient(), lock.Options{Fair: true}), 3, 3)
 				must(t, holder.Release(t.Context()))
 				r.want(2, 3, 1)
 			})
@@ -225,13 +226,13 @@ func (a alone) TryAcquire(ctx context.Context, name string) (*lock.Lease, *lock.
 // and a dead waiter delays the others by 3 s at most.
 func TestFairOrderWhenTheHolderDies(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, w *world) {
+	each(t, func(t *testing.T, e *env) {
 		t.Parallel()
-		r := &row{world: w, name: t.Name()}
-		link := faultnet.New(t, w.Addr)
-		try(t, w.mutex(w.clientAt(link.Addr()), lock.Options{TTL: 6 * time.Second}), r.name)
+		r := &row{env: e, name: t.Name()}
+		link := faultnet.New(t, e.Addr)
+		try(t, e.mutex(e.ClientAt(link.Addr()), lock.Options{TTL: 6 * time.Second}), r.name)
 		for i := range 8 {
-			r.join(t.Context(), w.mutex(w.client(), lock.Options{Fair: true}), i, i+1)
+			r.join(t.Context(), e.mutex(e.newClient(), lock.Options{Fair: true}), i, i+1)
 		}
 		link.Blackhole(faultnet.Both)
 		r.want(0, 1, 2, 3, 4, 5, 6, 7)
@@ -244,17 +245,17 @@ func TestFairOrderWhenTheHolderDies(t *testing.T) {
 // across all processes, by two commands each; no later caller gets in between,
 // and a dead waiter delays the others by 3 s at most.
 func TestFairHasTimeToComeWhenTheHolderDied(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		c := w.client()
+	each(t, func(t *testing.T, e *env) {
+		c := e.newClient()
 		for what, m := range map[string]taker{
-			"mutex": w.mutex(c, lock.Options{}), "writer": w.rw(c, lock.Options{}),
-			"reader": readers{w.rw(c, lock.Options{})}, "multi": alone{newMulti(t, c, lock.Options{})},
+			"mutex": e.mutex(c, lock.Options{}), "writer": e.rw(c, lock.Options{}),
+			"reader": readers{e.rw(c, lock.Options{})}, "multi": alone{newMulti(t, c, lock.Options{})},
 		} {
 			name := t.Name() + what
-			try(t, w.mutex(c, lock.Options{}), name)
-			must(t, c.Do(t.Context(), wire.FairCmd([]string{w.key(name)}, wire.Request{ID: "waits", TTL: time.Minute, Waiter: "PUBLISH nobody"})).Err)
+			try(t, e.mutex(c, lock.Options{}), name)
+			must(t, c.Do(t.Context(), wire.FairCmd([]string{e.key(name)}, wire.Request{ID: "waits", TTL: time.Minute, Waiter: "PUBLISH nobody"})).Err)
 			ranOut := func(ago time.Duration) {
-				must(t, w.rdb.HSet(t.Context(), w.key(name), "until", time.Now().Add(-ago).UnixMicro()).Err())
+				must(t, e.Redis.HSet(t.Context(), e.key(name), "until", time.Now().Add(-ago).UnixMicro()).Err())
 			}
 			ranOut(time.Millisecond)
 			_, busy, err := m.TryAcquire(t.Context(), name)
@@ -276,10 +277,10 @@ func TestFairHasTimeToComeWhenTheHolderDied(t *testing.T) {
 // across all processes, by two commands each; no later caller gets in between,
 // and a dead waiter delays the others by 3 s at most.
 func TestFairDeadHead(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	each(t, func(t *testing.T, e *env) {
 		var took []time.Duration
 		for trial := range 3 {
-			took = append(took, deadHead(t, w, fmt.Sprint(t.Name(), trial)))
+			took = append(took, deadHead(t, e, fmt.Sprint(t.Name(), trial)))
 			if took[trial] < 2*heartbeat {
 				return
 			}
@@ -290,17 +291,17 @@ func TestFairDeadHead(t *testing.T) {
 
 const heartbeat = 3 * time.Second
 
-func deadHead(t *testing.T, w *world, name string) (took time.Duration) {
+func deadHead(t *testing.T, e *env, name string) (took time.Duration) {
 	t.Helper()
-	r := &row{world: w, name: name}
-	c := w.client()
-	proxy := faultnet.New(t, w.Addr)
-	frozen := w.mutex(w.clientAt(proxy.Addr()), lock.Options{Fair: true})
-	lively := w.mutex(w.client(), lock.Options{Fair: true})
+	r := &row{env: e, name: name}
+	c := e.newClient()
+	proxy := faultnet.New(t, e.Addr)
+	frozen := e.mutex(e.ClientAt(proxy.Addr()), lock.Options{Fair: true})
+	lively := e.mutex(e.newClient(), lock.Options{Fair: true})
 
 	holder := try(t, lively, r.name)
 	for i := range 20 {
-		must(t, c.Do(t.Context(), wire.FairCmd([]string{w.key(r.name)}, wire.Request{ID: wire.NewID(), TTL: time.Minute, Waiter: fmt.Sprint("PUBLISH gone ", i)})).Err)
+		must(t, c.Do(t.Context(), wire.FairCmd([]string{e.key(r.name)}, wire.Request{ID: wire.NewID(), TTL: time.Minute, Waiter: fmt.Sprint("PUBLISH gone ", i)})).Err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	r.join(ctx, frozen, 1, 21)
@@ -333,7 +334,7 @@ func deadHead(t *testing.T, w *world, name string) (took time.Duration) {
 // across all processes, by two commands each; no later caller gets in between,
 // and a dead waiter delays the others by 3 s at most.
 func TestFairHistory(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	each(t, func(t *testing.T, e *env) {
 		const processes, callers, rounds = 3, 5, 12
 		type turn struct {
 			asked, queued time.Time // zero when it never had to queue
@@ -344,8 +345,8 @@ func TestFairHistory(t *testing.T) {
 		var wg sync.WaitGroup
 		var inside atomic.Int32
 		for p := range processes {
-			conn := newWatching(t, w)
-			m := w.mutex(w.clientOn(conn), lock.Options{Fair: true})
+			conn := newWatching(t, e)
+			m := e.mutex(e.ClientOn(conn), lock.Options{Fair: true})
 			for i := range callers {
 				rng := rand.New(rand.NewPCG(uint64(p), uint64(i)))
 				wg.Go(func() {
@@ -392,7 +393,7 @@ func TestFairHistory(t *testing.T) {
 		if queued < len(turns)/4 || len(turns) < processes*callers*rounds/2 {
 			t.Errorf("%d turns, of which %d queued: the test shows little", len(turns), queued)
 		}
-		(&row{world: w, name: t.Name()}).waiting(0)
+		(&row{env: e, name: t.Name()}).waiting(0)
 	})
 }
 
@@ -400,10 +401,10 @@ func TestFairHistory(t *testing.T) {
 // across all processes, by two commands each; no later caller gets in between,
 // and a dead waiter delays the others by 3 s at most.
 func TestFairWaitsLeaveNothing(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		r := &row{world: w, name: t.Name()}
-		lease := try(t, w.mutex(w.client(), lock.Options{}), r.name)
-		m := w.mutex(w.client(), lock.Options{Fair: true})
+	each(t, func(t *testing.T, e *env) {
+		r := &row{env: e, name: t.Name()}
+		lease := try(t, e.mutex(e.newClient(), lock.Options{}), r.name)
+		m := e.mutex(e.newClient(), lock.Options{Fair: true})
 		var wg sync.WaitGroup
 		for i := range 300 {
 			wg.Go(func() {
@@ -435,8 +436,8 @@ type watching struct {
 	at map[string]time.Time
 }
 
-func newWatching(t *testing.T, w *world) *watching {
-	return &watching{counting: newCounting(t, w.dial(w.Addr)), at: map[string]time.Time{}}
+func newWatching(t *testing.T, e *env) *watching {
+	return &watching{counting: newCounting(t, clienttest.Dial(t, e.Addr)), at: map[string]time.Time{}}
 }
 
 func (c *watching) Do(ctx context.Context, cmd redoubt.Cmd) redoubt.Reply {
@@ -475,8 +476,8 @@ func (c *watching) queued(id string) time.Time {
 // An ID that may have been asked for again elsewhere leaves: it gives on what was
 // handed to it, and not what it has acquired.
 func TestFairLeaveKeepsWhatIsAcquired(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		c, key := w.client(), w.key(t.Name())
+	each(t, func(t *testing.T, e *env) {
+		c, key := e.newClient(), e.key(t.Name())
 		do := func(cmd redoubt.Cmd, want wire.Status) {
 			t.Helper()
 			if a, err := wire.ReadAttempt(c.Do(t.Context(), cmd)); err != nil || a.Status != want {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/internal/test/clienttest"
 	"github.com/redoubt-go/redoubt/internal/test/faultnet"
 	"github.com/redoubt-go/redoubt/internal/test/slow"
 	"github.com/redoubt-go/redoubt/lock"
@@ -20,9 +21,9 @@ import (
 // and the same token; a release does so until a later lease on the name is
 // released too.
 func TestLostReplies(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		proxy := faultnet.New(t, w.Addr)
-		m := w.mutex(w.clientAt(proxy.Addr()), lock.Options{})
+	each(t, func(t *testing.T, e *env) {
+		proxy := faultnet.New(t, e.Addr)
+		m := e.mutex(e.ClientAt(proxy.Addr()), lock.Options{})
 		must(t, try(t, m, t.Name()).Release(t.Context())) // the scripts are loaded
 
 		proxy.SwallowNextReply()
@@ -32,7 +33,7 @@ func TestLostReplies(t *testing.T) {
 		proxy.SwallowNextReply()
 		must(t, lease.Release(t.Context()))
 
-		other := w.mutex(w.client(), lock.Options{})
+		other := e.mutex(e.newClient(), lock.Options{})
 		must(t, try(t, other, t.Name()).Release(t.Context()))
 	})
 }
@@ -40,9 +41,9 @@ func TestLostReplies(t *testing.T) {
 // The caller leaves while its acquire is on the server: the lock is given back
 // behind it.
 func TestCancelInMidAcquire(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		proxy := faultnet.New(t, w.Addr)
-		m := w.mutex(w.clientAt(proxy.Addr()), lock.Options{TTL: time.Hour})
+	each(t, func(t *testing.T, e *env) {
+		proxy := faultnet.New(t, e.Addr)
+		m := e.mutex(e.ClientAt(proxy.Addr()), lock.Options{TTL: time.Hour})
 		must(t, try(t, m, t.Name()).Release(t.Context()))
 
 		proxy.Blackhole(faultnet.ToClient)
@@ -53,7 +54,7 @@ func TestCancelInMidAcquire(t *testing.T) {
 			t.Errorf("Acquire returned %v, want the ctx's error with an unknown outcome", err)
 		}
 		proxy.Heal()
-		other := w.mutex(w.client(), lock.Options{})
+		other := e.mutex(e.newClient(), lock.Options{})
 		lease, err := other.Acquire(t.Context(), t.Name())
 		must(t, err)
 		must(t, lease.Release(t.Context()))
@@ -66,10 +67,10 @@ func TestCancelInMidAcquire(t *testing.T) {
 // Promise: The client treats a lease as expired before the server does, and
 // Done, Err and the Context say so at the local deadline.
 func TestDeadlineCountsFromTheSending(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	each(t, func(t *testing.T, e *env) {
 		const ttl, delay = 60 * time.Second, 200 * time.Millisecond
-		proxy := faultnet.New(t, w.Addr)
-		m := w.mutex(w.clientAt(proxy.Addr()), lock.Options{TTL: ttl, NoRenew: true})
+		proxy := faultnet.New(t, e.Addr)
+		m := e.mutex(e.ClientAt(proxy.Addr()), lock.Options{TTL: ttl, NoRenew: true})
 		must(t, try(t, m, t.Name()).Release(t.Context())) // the scripts are loaded
 		proxy.Delay(delay)
 		check := func(what string, sent time.Time, lease *lock.Lease) {
@@ -88,7 +89,7 @@ func TestDeadlineCountsFromTheSending(t *testing.T) {
 
 		const short = 3 * time.Second
 		proxy.Delay(0)
-		m = w.mutex(w.clientAt(proxy.Addr()), lock.Options{TTL: short})
+		m = e.mutex(e.ClientAt(proxy.Addr()), lock.Options{TTL: short})
 		must(t, try(t, m, t.Name()).Release(t.Context())) // it is connected
 		proxy.Delay(delay)
 		lease = try(t, m, t.Name())
@@ -103,9 +104,9 @@ func TestDeadlineCountsFromTheSending(t *testing.T) {
 
 // The ctx of a release ends before it reaches the server: it goes on.
 func TestReleaseOutlivesItsContext(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		proxy := faultnet.New(t, w.Addr)
-		m := w.mutex(w.clientAt(proxy.Addr()), lock.Options{TTL: time.Hour})
+	each(t, func(t *testing.T, e *env) {
+		proxy := faultnet.New(t, e.Addr)
+		m := e.mutex(e.ClientAt(proxy.Addr()), lock.Options{TTL: time.Hour})
 		lease := try(t, m, t.Name())
 		proxy.Refuse()
 		proxy.Cut()
@@ -115,7 +116,7 @@ func TestReleaseOutlivesItsContext(t *testing.T) {
 			t.Errorf("Release returned %v, want the ctx's error", err)
 		}
 		proxy.Accept()
-		other := w.mutex(w.client(), lock.Options{})
+		other := e.mutex(e.newClient(), lock.Options{})
 		next, err := other.Acquire(t.Context(), t.Name())
 		must(t, err)
 		must(t, next.Release(t.Context()))
@@ -139,10 +140,10 @@ func (c *losing) Do(ctx context.Context, cmd redoubt.Cmd) redoubt.Reply {
 
 // Nobody knows that the lock was acquired: it is given back.
 func TestUnknownOutcomeIsUndone(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		conn := &losing{counting: newCounting(t, w.dial(w.Addr))}
-		m := w.mutex(w.clientOn(conn), lock.Options{TTL: time.Hour})
-		other := w.mutex(w.client(), lock.Options{})
+	each(t, func(t *testing.T, e *env) {
+		conn := &losing{counting: newCounting(t, clienttest.Dial(t, e.Addr))}
+		m := e.mutex(e.ClientOn(conn), lock.Options{TTL: time.Hour})
+		other := e.mutex(e.newClient(), lock.Options{})
 		for what, acquire := range map[string]func() error{
 			"TryAcquire": func() error { _, _, err := m.TryAcquire(t.Context(), t.Name()); return err },
 			"Acquire":    func() error { _, err := m.Acquire(t.Context(), t.Name()); return err },
@@ -183,9 +184,9 @@ func (c *failing) Pipeline(ctx context.Context, cmds []redoubt.Cmd) []redoubt.Re
 // goRedisson's ends with the first that fails, and says so to nobody.
 func TestFailedRenewalsAreRepeated(t *testing.T) {
 	slow.Test(t, "two renewals of a lease of 9 s on each back end")
-	each(t, func(t *testing.T, w *world) {
-		conn := &failing{counting: newCounting(t, w.dial(w.Addr))}
-		m := w.mutex(w.clientOn(conn), lock.Options{TTL: 9 * time.Second})
+	each(t, func(t *testing.T, e *env) {
+		conn := &failing{counting: newCounting(t, clienttest.Dial(t, e.Addr))}
+		m := e.mutex(e.ClientOn(conn), lock.Options{TTL: 9 * time.Second})
 		lease := try(t, m, t.Name())
 		first := lease.Deadline()
 		eventually(t, "it is renewed twice", func() bool { return conn.passed.Load() >= 2 && lease.Deadline().After(first) })

@@ -18,26 +18,26 @@ type forcible struct {
 	force    func(ctx context.Context, name string, fence int64) (bool, error)
 }
 
-var forcibles = map[string]func(w *world, c *redoubt.Client, opts lock.Options) forcible{
-	"mutex": func(w *world, c *redoubt.Client, opts lock.Options) forcible {
-		m := w.mutex(c, opts)
+var forcibles = map[string]func(e *env, c *redoubt.Client, opts lock.Options) forcible{
+	"mutex": func(e *env, c *redoubt.Client, opts lock.Options) forcible {
+		m := e.mutex(c, opts)
 		return forcible{m, m, m.ForceRelease}
 	},
-	"fair": func(w *world, c *redoubt.Client, opts lock.Options) forcible {
+	"fair": func(e *env, c *redoubt.Client, opts lock.Options) forcible {
 		opts.Fair = true
-		m := w.mutex(c, opts)
+		m := e.mutex(c, opts)
 		return forcible{m, m, m.ForceRelease}
 	},
-	"writer": func(w *world, c *redoubt.Client, opts lock.Options) forcible {
-		rw := w.rw(c, opts)
+	"writer": func(e *env, c *redoubt.Client, opts lock.Options) forcible {
+		rw := e.rw(c, opts)
 		return forcible{rw, rw, rw.ForceRelease}
 	},
-	"reader, by a mutex": func(w *world, c *redoubt.Client, opts lock.Options) forcible {
-		rw := w.rw(c, opts)
-		return forcible{readers{rw}, rw, w.mutex(c, opts).ForceRelease}
+	"reader, by a mutex": func(e *env, c *redoubt.Client, opts lock.Options) forcible {
+		rw := e.rw(c, opts)
+		return forcible{readers{rw}, rw, e.mutex(c, opts).ForceRelease}
 	},
-	"permit": func(w *world, c *redoubt.Client, opts lock.Options) forcible {
-		s := limited{w.semaphore(c, opts), 1}
+	"permit": func(e *env, c *redoubt.Client, opts lock.Options) forcible {
+		s := limited{e.semaphore(c, opts), 1}
 		return forcible{s, s, s.ForceRelease}
 	},
 }
@@ -50,13 +50,13 @@ var forcibles = map[string]func(w *world, c *redoubt.Client, opts lock.Options) 
 func TestForceRelease(t *testing.T) {
 	slow.Test(t, "a holder of a lease of a minute learns of it when it renews, after 20 s")
 	t.Parallel()
-	each(t, func(t *testing.T, w *world) {
+	each(t, func(t *testing.T, e *env) {
 		for name, kind := range forcibles {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
-				w := &world{Backend: w.Backend, t: t, rdb: w.rdb}
-				m := kind(w, w.client(), lock.Options{TTL: time.Minute}).m
-				other := kind(w, w.client(), lock.Options{})
+				e := e.in(t)
+				m := kind(e, e.newClient(), lock.Options{TTL: time.Minute}).m
+				other := kind(e, e.newClient(), lock.Options{})
 				rival, force := other.rival, other.force
 				must(t, try(t, rival, t.Name()).Release(t.Context())) // so that readers have a token
 
@@ -70,7 +70,7 @@ func TestForceRelease(t *testing.T) {
 					}
 					got <- lease
 				}()
-				locks, permits := w.mutex(w.client(), lock.Options{}), w.semaphore(w.client(), lock.Options{})
+				locks, permits := e.mutex(e.newClient(), lock.Options{}), e.semaphore(e.newClient(), lock.Options{})
 				eventually(t, "the other waits", func() bool {
 					of, err := locks.Info(t.Context(), t.Name())
 					must(t, err)
@@ -126,11 +126,11 @@ func TestForceRelease(t *testing.T) {
 // Promise: ForceRelease ends the lease with the named token and no other, and
 // its holder learns of it at its next renewal.
 func TestForcedLeaseIsOver(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	each(t, func(t *testing.T, e *env) {
 		for name, kind := range forcibles {
 			t.Run(name, func(t *testing.T) {
-				w := &world{Backend: w.Backend, t: t, rdb: w.rdb}
-				k := kind(w, w.client(), lock.Options{TTL: time.Minute, NoRenew: true})
+				e := e.in(t)
+				k := kind(e, e.newClient(), lock.Options{TTL: time.Minute, NoRenew: true})
 				m, rival, force := k.m, k.rival, k.force
 				a := try(t, m, t.Name())
 				for i := range 2 { // as after a lost reply
@@ -160,9 +160,9 @@ func TestForcedLeaseIsOver(t *testing.T) {
 // Promise: ForceRelease ends the lease with the named token and no other, and
 // its holder learns of it at its next renewal.
 func TestForceHitsAllReadersAndOnePermit(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	each(t, func(t *testing.T, e *env) {
 		opts := lock.Options{TTL: time.Minute, NoRenew: true}
-		rw := w.rw(w.client(), opts)
+		rw := e.rw(e.newClient(), opts)
 		a, b := try(t, readers{rw}, t.Name()), try(t, readers{rw}, t.Name())
 		if ok, err := rw.ForceRelease(t.Context(), t.Name(), a.Token()); err != nil || !ok {
 			t.Fatalf("ForceRelease: %v, %v", ok, err)
@@ -174,7 +174,7 @@ func TestForceHitsAllReadersAndOnePermit(t *testing.T) {
 		}
 		must(t, try(t, rw, t.Name()).Release(t.Context()))
 
-		s := limited{w.semaphore(w.client(), opts), 700} // more than a page of them
+		s := limited{e.semaphore(e.newClient(), opts), 700} // more than a page of them
 		var permits []*lock.Lease
 		for range 600 {
 			permits = append(permits, try(t, s, t.Name()))
@@ -195,19 +195,19 @@ func TestForceHitsAllReadersAndOnePermit(t *testing.T) {
 }
 
 func TestForceReleaseRefuses(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		c := w.client()
+	each(t, func(t *testing.T, e *env) {
+		c := e.newClient()
 		for _, fence := range []int64{0, -1} {
-			_, err := w.mutex(c, lock.Options{}).ForceRelease(t.Context(), t.Name(), fence)
-			_, serr := w.semaphore(c, lock.Options{}).ForceRelease(t.Context(), t.Name(), fence)
+			_, err := e.mutex(c, lock.Options{}).ForceRelease(t.Context(), t.Name(), fence)
+			_, serr := e.semaphore(c, lock.Options{}).ForceRelease(t.Context(), t.Name(), fence)
 			for _, err := range []error{err, serr} {
 				if err == nil || !strings.Contains(err.Error(), "want that of the holder") {
 					t.Errorf("fence %d: %v", fence, err)
 				}
 			}
 		}
-		_, err := w.mutex(c, lock.Options{}).ForceRelease(t.Context(), "}", 1)
-		_, serr := w.semaphore(c, lock.Options{}).ForceRelease(t.Context(), "}", 1)
+		_, err := e.mutex(c, lock.Options{}).ForceRelease(t.Context(), "}", 1)
+		_, serr := e.semaphore(c, lock.Options{}).ForceRelease(t.Context(), "}", 1)
 		if !errors.Is(err, redoubt.ErrInvalidName) || !errors.Is(serr, redoubt.ErrInvalidName) {
 			t.Errorf("a bad name: %v, %v", err, serr)
 		}
@@ -216,22 +216,22 @@ func TestForceReleaseRefuses(t *testing.T) {
 
 // Who, since when, which token, how long, how many wait: of every kind.
 func TestInfo(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	each(t, func(t *testing.T, e *env) {
 		for name, kind := range forcibles {
 			t.Run(name, func(t *testing.T) {
-				w := &world{Backend: w.Backend, t: t, rdb: w.rdb}
-				k := kind(w, w.client(), lock.Options{TTL: time.Minute, Label: "a b\nc"})
+				e := e.in(t)
+				k := kind(e, e.newClient(), lock.Options{TTL: time.Minute, Label: "a b\nc"})
 				must(t, try(t, k.rival, t.Name()).Release(t.Context()))
-				before := w.now(t.Name())
+				before := e.now(t.Name())
 				lease := try(t, k.m, t.Name())
-				after := w.now(t.Name())
-				other, err := lock.New(w.client(), lock.Options{})
+				after := e.now(t.Name())
+				other, err := lock.New(e.newClient(), lock.Options{})
 				must(t, err)
 				info, err := other.Info(t.Context(), t.Name())
 				must(t, err)
 				holders, held := info.Holders, info.Mode != lock.Free
 				if name == "permit" {
-					info, err := w.semaphore(w.client(), lock.Options{}).Info(t.Context(), t.Name())
+					info, err := e.semaphore(e.newClient(), lock.Options{}).Info(t.Context(), t.Name())
 					must(t, err)
 					holders, held = info.Holders, info.Taken == 1
 				}

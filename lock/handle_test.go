@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt/internal/test/await"
+	"github.com/redoubt-go/redoubt/internal/test/clienttest"
 	"github.com/redoubt-go/redoubt/internal/test/faultnet"
 	"github.com/redoubt-go/redoubt/lock"
 )
@@ -31,12 +32,12 @@ func over(t *testing.T, h lock.Handle) (got lock.Handle) {
 // a stale handle is refused.
 func TestHandOver(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, w *world) {
+	each(t, func(t *testing.T, e *env) {
 		t.Parallel()
 		const ttl = 9 * time.Second
-		conn := newCounting(t, w.dial(w.Addr))
-		first := w.mutex(w.clientOn(conn), lock.Options{TTL: time.Minute})
-		second, rival := w.mutex(w.client(), lock.Options{TTL: ttl}), w.mutex(w.client(), lock.Options{})
+		conn := newCounting(t, clienttest.Dial(t, e.Addr))
+		first := e.mutex(e.ClientOn(conn), lock.Options{TTL: time.Minute})
+		second, rival := e.mutex(e.newClient(), lock.Options{TTL: ttl}), e.mutex(e.newClient(), lock.Options{})
 		name := t.Name() + "\x00 ."
 
 		lease := try(t, first, name)
@@ -95,10 +96,10 @@ func faultOf(_ lock.Handle, err error) error { return err }
 // a stale handle is refused.
 func TestStaleHandleIsRefused(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, w *world) {
+	each(t, func(t *testing.T, e *env) {
 		t.Parallel()
-		m := w.mutex(w.client(), lock.Options{TTL: 3 * time.Second, NoRenew: true})
-		other := w.mutex(w.client(), lock.Options{})
+		m := e.mutex(e.newClient(), lock.Options{TTL: 3 * time.Second, NoRenew: true})
+		other := e.mutex(e.newClient(), lock.Options{})
 		refused := func(what string, h lock.Handle) {
 			t.Helper()
 			if _, err := m.Resume(t.Context(), h); !errors.Is(err, lock.ErrNotHeld) {
@@ -131,10 +132,10 @@ func TestStaleHandleIsRefused(t *testing.T) {
 // resumed, with a deadline counted from the sending of a confirmed extension;
 // a stale handle is refused.
 func TestResumedDeadlineCountsFromTheSending(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		proxy := faultnet.New(t, w.Addr)
+	each(t, func(t *testing.T, e *env) {
+		proxy := faultnet.New(t, e.Addr)
 		const ttl = time.Minute
-		m := w.mutex(w.clientAt(proxy.Addr()), lock.Options{TTL: ttl, NoRenew: true})
+		m := e.mutex(e.ClientAt(proxy.Addr()), lock.Options{TTL: ttl, NoRenew: true})
 		h, err := try(t, m, t.Name()).HandOver()
 		must(t, err)
 		proxy.Delay(100 * time.Millisecond)
@@ -150,13 +151,13 @@ func TestResumedDeadlineCountsFromTheSending(t *testing.T) {
 }
 
 func TestOnlyAMutexHandsOver(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		c := w.client()
-		rw, multi := w.rw(c, lock.Options{}), newMulti(t, c, lock.Options{})
+	each(t, func(t *testing.T, e *env) {
+		c := e.newClient()
+		rw, multi := e.rw(c, lock.Options{}), newMulti(t, c, lock.Options{})
 		both, _, err := multi.TryAcquire(t.Context(), []string{"a", "b"})
 		must(t, err)
 		for what, l := range map[string]*lock.Lease{
-			"permit": try(t, limited{w.semaphore(c, lock.Options{}), 1}, "s"),
+			"permit": try(t, limited{e.semaphore(c, lock.Options{}), 1}, "s"),
 			"reader": try(t, readers{rw}, "r"),
 			"multi":  both,
 		} {

@@ -9,59 +9,60 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/internal/test/clienttest"
 	"github.com/redoubt-go/redoubt/internal/test/faultnet"
 	"github.com/redoubt-go/redoubt/lock"
 )
 
 // kinds are the kinds of lock, each as two ways to acquire that keep each other
 // out.
-var kinds = map[string]func(w *world, c *redoubt.Client, opts lock.Options) (m, rival taker){
-	"mutex": func(w *world, c *redoubt.Client, opts lock.Options) (m, rival taker) {
-		mutex := w.mutex(c, opts)
+var kinds = map[string]func(e *env, c *redoubt.Client, opts lock.Options) (m, rival taker){
+	"mutex": func(e *env, c *redoubt.Client, opts lock.Options) (m, rival taker) {
+		mutex := e.mutex(c, opts)
 		return mutex, mutex
 	},
-	"semaphore": func(w *world, c *redoubt.Client, opts lock.Options) (m, rival taker) {
-		s := limited{w.semaphore(c, opts), 1}
+	"semaphore": func(e *env, c *redoubt.Client, opts lock.Options) (m, rival taker) {
+		s := limited{e.semaphore(c, opts), 1}
 		return s, s
 	},
-	"writer": func(w *world, c *redoubt.Client, opts lock.Options) (m, rival taker) {
-		rw := w.rw(c, opts)
+	"writer": func(e *env, c *redoubt.Client, opts lock.Options) (m, rival taker) {
+		rw := e.rw(c, opts)
 		return rw, readers{rw}
 	},
-	"reader": func(w *world, c *redoubt.Client, opts lock.Options) (m, rival taker) {
-		rw := w.rw(c, opts)
+	"reader": func(e *env, c *redoubt.Client, opts lock.Options) (m, rival taker) {
+		rw := e.rw(c, opts)
 		return readers{rw}, rw
 	},
-	"multi": func(w *world, c *redoubt.Client, opts lock.Options) (m, rival taker) {
-		s := suffixed{newMulti(w.t, c, opts)}
+	"multi": func(e *env, c *redoubt.Client, opts lock.Options) (m, rival taker) {
+		s := suffixed{newMulti(e.T, c, opts)}
 		return s, s
 	},
 }
 
 type makeKind func(c *redoubt.Client, opts lock.Options) (m, rival taker)
 
-func eachKind(t *testing.T, run func(t *testing.T, w *world, kind makeKind)) {
+func eachKind(t *testing.T, run func(t *testing.T, e *env, kind makeKind)) {
 	eachKindOn(t, each, run)
 }
 
 // eachKindOn is eachKind on the back ends of each, or of everywhere.
-func eachKindOn(t *testing.T, backends func(*testing.T, func(*testing.T, *world)), run func(t *testing.T, w *world, kind makeKind)) {
-	backends(t, func(t *testing.T, w *world) {
+func eachKindOn(t *testing.T, backends func(*testing.T, func(*testing.T, *env)), run func(t *testing.T, e *env, kind makeKind)) {
+	backends(t, func(t *testing.T, e *env) {
 		for name, kind := range kinds {
 			t.Run(name, func(t *testing.T) {
-				w := &world{Backend: w.Backend, t: t, rdb: w.rdb}
-				run(t, w, func(c *redoubt.Client, opts lock.Options) (m, rival taker) { return kind(w, c, opts) })
+				e := e.in(t)
+				run(t, e, func(c *redoubt.Client, opts lock.Options) (m, rival taker) { return kind(e, c, opts) })
 			})
 		}
 	})
 }
 
 // queued is how many entries of waiters any of the keys of name has.
-func (w *world) queued(name string) (n int) {
-	keys, err := w.rdb.Keys(w.t.Context(), w.Prefix+":{"+name+"*").Result()
-	must(w.t, err)
+func (e *env) queued(name string) (n int) {
+	keys, err := e.Redis.Keys(e.T.Context(), e.Prefix+":{"+name+"*").Result()
+	must(e.T, err)
 	for _, key := range keys {
-		fields, err := w.rdb.HKeys(w.t.Context(), key).Result()
+		fields, err := e.Redis.HKeys(e.T.Context(), key).Result()
 		if err != nil {
 			continue // a sorted set
 		}
@@ -78,9 +79,9 @@ func (w *world) queued(name string) (n int) {
 // acquires hold for every kind of lock; semaphores and readers remember the
 // last 128 ended acquisitions.
 func TestEveryKindWakesUp(t *testing.T) {
-	eachKindOn(t, everywhere, func(t *testing.T, w *world, kind makeKind) {
-		holder, _ := kind(w.client(), lock.Options{})
-		_, rival := kind(w.client(), lock.Options{})
+	eachKindOn(t, everywhere, func(t *testing.T, e *env, kind makeKind) {
+		holder, _ := kind(e.newClient(), lock.Options{})
+		_, rival := kind(e.newClient(), lock.Options{})
 		first := try(t, holder, t.Name())
 		got := make(chan *lock.Lease, 1)
 		go func() {
@@ -90,7 +91,7 @@ func TestEveryKindWakesUp(t *testing.T) {
 			}
 			got <- lease
 		}()
-		eventually(t, "it waits", func() bool { return w.queued(t.Name()) == 1 })
+		eventually(t, "it waits", func() bool { return e.queued(t.Name()) == 1 })
 		released := time.Now()
 		must(t, first.Release(t.Context()))
 		lease := <-got
@@ -98,7 +99,7 @@ func TestEveryKindWakesUp(t *testing.T) {
 			t.Errorf("woken after %v", took)
 		}
 		must(t, lease.Release(t.Context()))
-		if n := w.queued(t.Name()); n != 0 {
+		if n := e.queued(t.Name()); n != 0 {
 			t.Errorf("%d are queued still", n)
 		}
 	})
@@ -108,16 +109,16 @@ func TestEveryKindWakesUp(t *testing.T) {
 // acquires hold for every kind of lock; semaphores and readers remember the
 // last 128 ended acquisitions.
 func TestEveryKindSurvivesLostRepliesAndScripts(t *testing.T) {
-	eachKind(t, func(t *testing.T, w *world, kind makeKind) {
-		proxy := faultnet.New(t, w.Addr)
-		m, _ := kind(w.clientAt(proxy.Addr()), lock.Options{})
-		_, rival := kind(w.client(), lock.Options{})
+	eachKind(t, func(t *testing.T, e *env, kind makeKind) {
+		proxy := faultnet.New(t, e.Addr)
+		m, _ := kind(e.ClientAt(proxy.Addr()), lock.Options{})
+		_, rival := kind(e.newClient(), lock.Options{})
 		first := try(t, m, t.Name())
 		must(t, first.Extend(t.Context(), time.Minute))
 		must(t, first.Release(t.Context())) // the scripts are loaded
 		for _, forget := range []func(){
 			func() {}, // what is lost is the script's reply
-			func() { must(t, w.rdb.ScriptFlush(t.Context()).Err()) }, // that it isn't known
+			func() { must(t, e.Redis.ScriptFlush(t.Context()).Err()) }, // that it isn't known
 		} {
 			forget()
 			proxy.SwallowNextReply()
@@ -170,10 +171,10 @@ func (c *recording) Pipeline(ctx context.Context, cmds []redoubt.Cmd) []redoubt.
 // last 128 ended acquisitions.
 func TestLateCopiesOfEveryKindAreVoid(t *testing.T) {
 	t.Parallel()
-	eachKind(t, func(t *testing.T, w *world, kind makeKind) {
-		conn := &recording{losing: &losing{counting: newCounting(t, w.dial(w.Addr))}}
-		m, _ := kind(w.clientOn(conn), lock.Options{TTL: time.Hour})
-		_, rival := kind(w.client(), lock.Options{})
+	eachKind(t, func(t *testing.T, e *env, kind makeKind) {
+		conn := &recording{losing: &losing{counting: newCounting(t, clienttest.Dial(t, e.Addr))}}
+		m, _ := kind(e.ClientOn(conn), lock.Options{TTL: time.Hour})
+		_, rival := kind(e.newClient(), lock.Options{})
 		late := func(what string) {
 			t.Helper()
 			conn.mu.Lock()

@@ -14,18 +14,19 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/internal/test/clienttest"
 	"github.com/redoubt-go/redoubt/internal/test/faultnet"
 	"github.com/redoubt-go/redoubt/lock"
 )
 
-func (w *world) latch(c *redoubt.Client, opts lock.LatchOptions) *lock.Latch {
-	w.t.Helper()
+func (e *env) latch(c *redoubt.Client, opts lock.LatchOptions) *lock.Latch {
+	e.T.Helper()
 	l, err := lock.NewLatch(c, opts)
-	must(w.t, err)
+	must(e.T, err)
 	return l
 }
 
-func latchKey(w *world, name string) string { return w.Prefix + ":{" + name + "}:latch" }
+func latchKey(e *env, name string) string { return e.Prefix + ":{" + name + "}:latch" }
 
 // Each member counts once, over whatever network; what is set stays set.
 //
@@ -33,9 +34,9 @@ func latchKey(w *world, name string) string { return w.Prefix + ":{" + name + "}
 // call; all waiters are woken at zero; nothing is left of the latch after its
 // TTL.
 func TestLatchCounts(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		proxy := faultnet.New(t, w.Addr)
-		l, name := w.latch(w.clientAt(proxy.Addr()), lock.LatchOptions{TTL: time.Hour}), t.Name()
+	each(t, func(t *testing.T, e *env) {
+		proxy := faultnet.New(t, e.Addr)
+		l, name := e.latch(e.ClientAt(proxy.Addr()), lock.LatchOptions{TTL: time.Hour}), t.Name()
 		for what, call := range map[string]func() error{
 			"Info":      func() error { _, err := l.Info(t.Context(), name); return err },
 			"CountDown": func() error { _, err := l.CountDown(t.Context(), name, "m"); return err },
@@ -72,13 +73,13 @@ func TestLatchCounts(t *testing.T) {
 		if set, err := l.Set(t.Context(), name, 1); err != nil || set {
 			t.Errorf("a Set after zero: %v, %v", set, err)
 		}
-		if left := w.rdb.PTTL(t.Context(), latchKey(w, name)).Val(); left <= 0 || left > time.Hour {
+		if left := e.Redis.PTTL(t.Context(), latchKey(e, name)).Val(); left <= 0 || left > time.Hour {
 			t.Errorf("the key lives for %v, want an hour", left)
 		}
 		for _, bad := range []func() error{
 			func() error { _, err := l.Set(t.Context(), name, 0); return err },
 			func() error { _, err := l.CountDown(t.Context(), name, ""); return err },
-			func() error { _, err := lock.NewLatch(w.client(), lock.LatchOptions{TTL: -1}); return err },
+			func() error { _, err := lock.NewLatch(e.newClient(), lock.LatchOptions{TTL: -1}); return err },
 		} {
 			if bad() == nil {
 				t.Error("bad input is accepted")
@@ -94,21 +95,21 @@ func TestLatchCounts(t *testing.T) {
 // call; all waiters are woken at zero; nothing is left of the latch after its
 // TTL.
 func TestLatchWakesAll(t *testing.T) {
-	everywhere(t, func(t *testing.T, w *world) {
+	everywhere(t, func(t *testing.T, e *env) {
 		const processes, callers = 7, 4
-		c := w.client()
-		l, name := w.latch(c, lock.LatchOptions{}), t.Name()
+		c := e.newClient()
+		l, name := e.latch(c, lock.LatchOptions{}), t.Name()
 		_, err := l.Set(t.Context(), name, 2)
 		must(t, err)
 		for i := range 20 {
-			must(t, c.Do(t.Context(), wire.LatchWaitCmd(latchKey(w, name), fmt.Sprint("PUBLISH dead", i))).Err)
+			must(t, c.Do(t.Context(), wire.LatchWaitCmd(latchKey(e, name), fmt.Sprint("PUBLISH dead", i))).Err)
 		}
 		var wg sync.WaitGroup
 		var conns []*counting
 		for range processes {
-			conn := newCounting(t, w.dial(w.Addr))
+			conn := newCounting(t, clienttest.Dial(t, e.Addr))
 			conns = append(conns, conn)
-			waiting := w.latch(w.clientOn(conn), lock.LatchOptions{})
+			waiting := e.latch(e.ClientOn(conn), lock.LatchOptions{})
 			for range callers {
 				wg.Go(func() {
 					if err := waiting.Wait(t.Context(), name); err != nil {
@@ -118,7 +119,7 @@ func TestLatchWakesAll(t *testing.T) {
 			}
 		}
 		eventually(t, "all processes are queued", func() bool {
-			return w.rdb.HGet(t.Context(), latchKey(w, name), "tail").Val() == fmt.Sprint(20+processes)
+			return e.Redis.HGet(t.Context(), latchKey(e, name), "tail").Val() == fmt.Sprint(20+processes)
 		})
 		left, err := l.CountDown(t.Context(), name, "a")
 		must(t, err)
@@ -137,7 +138,7 @@ func TestLatchWakesAll(t *testing.T) {
 		if took := time.Since(opened); took > 5*time.Second {
 			t.Errorf("all went on after %v: somebody was not woken", took)
 		}
-		for field := range w.rdb.HGetAll(t.Context(), latchKey(w, name)).Val() {
+		for field := range e.Redis.HGetAll(t.Context(), latchKey(e, name)).Val() {
 			if strings.HasPrefix(field, "PUBLISH") {
 				t.Errorf("%q still waits", field)
 			}
@@ -149,14 +150,14 @@ func TestLatchWakesAll(t *testing.T) {
 // call; all waiters are woken at zero; nothing is left of the latch after its
 // TTL.
 func TestLatchRunsOut(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		l := w.latch(w.client(), lock.LatchOptions{TTL: 200 * time.Millisecond})
+	each(t, func(t *testing.T, e *env) {
+		l := e.latch(e.newClient(), lock.LatchOptions{TTL: 200 * time.Millisecond})
 		_, err := l.Set(t.Context(), t.Name(), 1)
 		must(t, err)
 		if err := l.Wait(t.Context(), t.Name()); !errors.Is(err, lock.ErrNotSet) {
 			t.Errorf("Wait for a latch that runs out returned %v", err)
 		}
-		if n := w.rdb.Exists(t.Context(), latchKey(w, t.Name())).Val(); n != 0 {
+		if n := e.Redis.Exists(t.Context(), latchKey(e, t.Name())).Val(); n != 0 {
 			t.Error("it has left a key")
 		}
 		set, err := l.Set(t.Context(), t.Name(), 1)
@@ -167,9 +168,9 @@ func TestLatchRunsOut(t *testing.T) {
 }
 
 func TestCancelledLatchWaitsLeaveNothing(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		c := w.client()
-		l, name := w.latch(c, lock.LatchOptions{}), t.Name()
+	each(t, func(t *testing.T, e *env) {
+		c := e.newClient()
+		l, name := e.latch(c, lock.LatchOptions{}), t.Name()
 		_, err := l.Set(t.Context(), name, 1)
 		must(t, err)
 		warm, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
@@ -178,14 +179,14 @@ func TestCancelledLatchWaitsLeaveNothing(t *testing.T) {
 		before := goleak.IgnoreCurrent()
 		cancelled(t, thorough(10_000, 1000), func(ctx context.Context, _ int) error { return l.Wait(ctx, name) })
 		eventually(t, "nobody is queued", func() bool {
-			for field := range w.rdb.HGetAll(t.Context(), latchKey(w, name)).Val() {
+			for field := range e.Redis.HGetAll(t.Context(), latchKey(e, name)).Val() {
 				if strings.HasPrefix(field, "PUBLISH") {
 					return false
 				}
 			}
 			return true
 		})
-		if w.Server == nil {
+		if e.Server == nil {
 			return // the server's own goroutines are in this process
 		}
 		if err := goleak.Find(before); err != nil {

@@ -48,14 +48,14 @@ func (c *tardy) Pipeline(ctx context.Context, cmds []redoubt.Cmd) []redoubt.Repl
 func TestNoLeaseIsOverOnArrival(t *testing.T) {
 	t.Parallel()
 	const ttl = 2 * time.Second
-	each(t, func(t *testing.T, w *world) {
+	each(t, func(t *testing.T, e *env) {
 		for name, kind := range forcibles {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
-				w := &world{Backend: w.Backend, t: t, rdb: w.rdb}
-				conn := &tardy{Conn: newCounting(t, w.rdb).Conn, by: ttl}
-				conn.Subscriber = newCounting(t, w.rdb)
-				m := kind(w, w.clientOn(conn), lock.Options{TTL: ttl, NoRenew: true}).m
+				e := e.in(t)
+				conn := &tardy{Conn: newCounting(t, e.Redis).Conn, by: ttl}
+				conn.Subscriber = newCounting(t, e.Redis)
+				m := kind(e, e.ClientOn(conn), lock.Options{TTL: ttl, NoRenew: true}).m
 				conn.left.Store(1)
 				if lease, busy, err := m.TryAcquire(t.Context(), t.Name()); lease != nil || busy != nil || !errors.Is(err, lock.ErrNotHeld) {
 					t.Errorf("TryAcquire: %v, %v, %v", lease, busy, err)
@@ -78,12 +78,12 @@ func TestNoLeaseIsOverOnArrival(t *testing.T) {
 // Promise: No lease is returned that has already expired when its reply
 // arrives: it is released instead.
 func TestLeaseThatIsOverOnArrivalIsGivenBack(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		conn := &early{Conn: newCounting(t, w.rdb).Conn}
-		conn.Subscriber = newCounting(t, w.rdb)
-		c := w.clientOn(conn)
+	each(t, func(t *testing.T, e *env) {
+		conn := &early{Conn: newCounting(t, e.Redis).Conn}
+		conn.Subscriber = newCounting(t, e.Redis)
+		c := e.ClientOn(conn)
 		for what, m := range map[string]taker{
-			"mutex": w.mutex(c, lock.Options{TTL: time.Hour}),
+			"mutex": e.mutex(c, lock.Options{TTL: time.Hour}),
 			"multi": alone{newMulti(t, c, lock.Options{TTL: time.Hour})},
 		} {
 			name := t.Name() + what
@@ -91,7 +91,7 @@ func TestLeaseThatIsOverOnArrivalIsGivenBack(t *testing.T) {
 				t.Errorf("%s: %v, %v", what, lease, err)
 			}
 			eventually(t, "it is free", func() bool {
-				lease, _, err := w.mutex(w.client(), lock.Options{}).TryAcquire(t.Context(), name)
+				lease, _, err := e.mutex(e.newClient(), lock.Options{}).TryAcquire(t.Context(), name)
 				must(t, err)
 				return lease != nil
 			})
@@ -119,21 +119,21 @@ func (c *early) Do(ctx context.Context, cmd redoubt.Cmd) redoubt.Reply {
 // Promise: A lease that is returned lasts, even when the caller's context has
 // just ended.
 func TestLeaseOfTheLastMomentLasts(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	each(t, func(t *testing.T, e *env) {
 		for name, kind := range forcibles {
 			t.Run(name, func(t *testing.T) {
-				w := &world{Backend: w.Backend, t: t, rdb: w.rdb}
-				holder := try(t, kind(w, w.client(), lock.Options{TTL: time.Minute}).m, t.Name())
-				conn := &lastMoment{Conn: newCounting(t, w.rdb).Conn, Context: t.Context()}
-				conn.Subscriber = newCounting(t, w.rdb)
-				c := w.clientOn(conn)
-				m := kind(w, c, lock.Options{TTL: time.Minute, NoRenew: true}).rival
+				e := e.in(t)
+				holder := try(t, kind(e, e.newClient(), lock.Options{TTL: time.Minute}).m, t.Name())
+				conn := &lastMoment{Conn: newCounting(t, e.Redis).Conn, Context: t.Context()}
+				conn.Subscriber = newCounting(t, e.Redis)
+				c := e.ClientOn(conn)
+				m := kind(e, c, lock.Options{TTL: time.Minute, NoRenew: true}).rival
 				got := make(chan error, 1)
 				go func() {
 					_, err := m.Acquire(conn, t.Name())
 					got <- err
 				}()
-				locks, permits := w.mutex(w.client(), lock.Options{}), w.semaphore(w.client(), lock.Options{})
+				locks, permits := e.mutex(e.newClient(), lock.Options{}), e.semaphore(e.newClient(), lock.Options{})
 				eventually(t, "it waits", func() bool {
 					of, err := locks.Info(t.Context(), t.Name())
 					must(t, err)
@@ -144,7 +144,7 @@ func TestLeaseOfTheLastMomentLasts(t *testing.T) {
 				must(t, holder.Release(t.Context()))
 				must(t, <-got)
 				must(t, c.Close()) // waits for what it still does
-				if lease, _, err := kind(w, w.client(), lock.Options{}).m.TryAcquire(t.Context(), t.Name()); err != nil || lease != nil {
+				if lease, _, err := kind(e, e.newClient(), lock.Options{}).m.TryAcquire(t.Context(), t.Name()); err != nil || lease != nil {
 					t.Errorf("another got it too (%v)", err)
 				}
 			})
@@ -229,13 +229,13 @@ func (c *straggler) Pipeline(ctx context.Context, cmds []redoubt.Cmd) []redoubt.
 // A writer gives up while its claim is on its way: that keeps no reader out once it
 // has arrived, for the claim is taken back behind it.
 func TestLateClaimIsTakenBack(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		reader := w.rw(w.client(), lock.Options{})
+	each(t, func(t *testing.T, e *env) {
+		reader := e.rw(e.newClient(), lock.Options{})
 		lease, err := reader.AcquireShared(t.Context(), t.Name())
 		must(t, err)
-		conn := &straggler{Conn: newCounting(t, w.rdb).Conn, claiming: make(chan struct{}, 100)}
-		conn.Subscriber = newCounting(t, w.rdb)
-		writer := w.rw(w.clientOn(conn), lock.Options{})
+		conn := &straggler{Conn: newCounting(t, e.Redis).Conn, claiming: make(chan struct{}, 100)}
+		conn.Subscriber = newCounting(t, e.Redis)
+		writer := e.rw(e.ClientOn(conn), lock.Options{})
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() { <-conn.claiming; cancel() }()
 		if _, err := writer.Acquire(ctx, t.Name()); !errors.Is(err, context.Canceled) {
@@ -260,11 +260,11 @@ func TestLateClaimIsTakenBack(t *testing.T) {
 // across all processes, by two commands each; no later caller gets in between,
 // and a dead waiter delays the others by 3 s at most.
 func TestFairLeavesTheQueueAfterALostReply(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		holder := w.mutex(w.client(), lock.Options{})
+	each(t, func(t *testing.T, e *env) {
+		holder := e.mutex(e.newClient(), lock.Options{})
 		lease := try(t, holder, t.Name())
-		counting := newCounting(t, w.rdb)
-		m := w.mutex(w.clientOn(&muffled{Conn: counting.Conn, Subscriber: counting, script: "lock.fair"}), lock.Options{Fair: true})
+		counting := newCounting(t, e.Redis)
+		m := e.mutex(e.ClientOn(&muffled{Conn: counting.Conn, Subscriber: counting, script: "lock.fair"}), lock.Options{Fair: true})
 		_, err := m.AcquireRequest(t.Context(), t.Name(), lock.Request{ID: wire.NewID(), TTL: time.Minute})
 		if !errors.Is(err, redoubt.ErrUnknownOutcome) {
 			t.Fatalf("AcquireRequest returned %v", err)

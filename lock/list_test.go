@@ -87,13 +87,13 @@ func checkList(t *testing.T, c *redoubt.Client) {
 
 // Promise: List finds every lock that is held from its beginning to its end.
 func TestList(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	each(t, func(t *testing.T, e *env) {
 		// Keys of others that look like the keys of locks.
-		must(t, w.rdb.Set(t.Context(), w.key("text"), "x", 0).Err())
-		must(t, w.rdb.HSet(t.Context(), w.key("hash"), "f", "v").Err())
-		must(t, w.rdb.HSet(t.Context(), w.key("half"), "id", "g", "shared", "g", "until", time.Now().Add(time.Hour).UnixMicro()).Err())
-		must(t, w.rdb.Set(t.Context(), w.Prefix+":{half}:readers", "x", 0).Err())
-		checkList(t, w.client())
+		must(t, e.Redis.Set(t.Context(), e.key("text"), "x", 0).Err())
+		must(t, e.Redis.HSet(t.Context(), e.key("hash"), "f", "v").Err())
+		must(t, e.Redis.HSet(t.Context(), e.key("half"), "id", "g", "shared", "g", "until", time.Now().Add(time.Hour).UnixMicro()).Err())
+		must(t, e.Redis.Set(t.Context(), e.Prefix+":{half}:readers", "x", 0).Err())
+		checkList(t, e.newClient())
 	})
 }
 

@@ -20,9 +20,9 @@ import (
 // the network, flushed scripts, moving slots, a dead shard, and a server with
 // a log that is killed and restarted.
 func TestTryAcquire(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		a := w.mutex(w.client(), lock.Options{Label: "a"})
-		b := w.mutex(w.client(), lock.Options{TTL: 20 * time.Second})
+	each(t, func(t *testing.T, e *env) {
+		a := e.mutex(e.newClient(), lock.Options{Label: "a"})
+		b := e.mutex(e.newClient(), lock.Options{TTL: 20 * time.Second})
 		name := t.Name()
 
 		began := time.Now()
@@ -58,8 +58,8 @@ func TestTryAcquire(t *testing.T) {
 // and through each of FLUSHALL, a failover, and a step of the server's clock
 // by itself.
 func TestTokensRise(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		m := w.mutex(w.client(), lock.Options{})
+	each(t, func(t *testing.T, e *env) {
+		m := e.mutex(e.newClient(), lock.Options{})
 		name := t.Name()
 		var last int64
 		for i := range 50 {
@@ -70,12 +70,12 @@ func TestTokensRise(t *testing.T) {
 			last = lease.Token()
 			must(t, lease.Release(t.Context()))
 			if i%10 == 9 {
-				must(t, w.rdb.Del(t.Context(), w.key(name)).Err())
+				must(t, e.Redis.Del(t.Context(), e.key(name)).Err())
 			}
 		}
 		// A primary whose clock is behind: the stored token still counts.
 		future := time.Now().Add(40 * time.Second).UnixMicro()
-		must(t, w.rdb.HSet(t.Context(), w.key(name), "fence", future).Err())
+		must(t, e.Redis.HSet(t.Context(), e.key(name), "fence", future).Err())
 		lease := try(t, m, name)
 		if lease.Token() != future+1 {
 			t.Errorf("token %d after %d, want the next", lease.Token(), future)
@@ -88,12 +88,12 @@ func TestTokensRise(t *testing.T) {
 // the network, flushed scripts, moving slots, a dead shard, and a server with
 // a log that is killed and restarted.
 func TestMutualExclusion(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	each(t, func(t *testing.T, e *env) {
 		const processes, callers, rounds = 4, 8, 10
 		var inside, total atomic.Int32
 		var wg sync.WaitGroup
 		for range processes {
-			m := w.mutex(w.client(), lock.Options{TTL: time.Minute})
+			m := e.mutex(e.newClient(), lock.Options{TTL: time.Minute})
 			for range callers {
 				wg.Go(func() {
 					for range rounds {
@@ -122,11 +122,11 @@ func TestMutualExclusion(t *testing.T) {
 
 func TestRenewal(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, w *world) {
+	each(t, func(t *testing.T, e *env) {
 		t.Parallel()
 		const ttl = 9 * time.Second // a busy machine may stand still for half of it
-		m := w.mutex(w.client(), lock.Options{TTL: ttl})
-		other := w.mutex(w.client(), lock.Options{})
+		m := e.mutex(e.newClient(), lock.Options{TTL: ttl})
+		other := e.mutex(e.newClient(), lock.Options{})
 		const n = 50
 		leases := make([]*lock.Lease, n)
 		for i := range leases {
@@ -157,8 +157,8 @@ func TestRenewal(t *testing.T) {
 // Promise: An extension never makes a lease shorter, in whatever order
 // extensions and their replies arrive.
 func TestExtend(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		m := w.mutex(w.client(), lock.Options{TTL: time.Minute, NoRenew: true})
+	each(t, func(t *testing.T, e *env) {
+		m := e.mutex(e.newClient(), lock.Options{TTL: time.Minute, NoRenew: true})
 		lease := try(t, m, t.Name())
 		must(t, lease.Extend(t.Context(), time.Hour))
 		if left := time.Until(lease.Deadline()); left < 59*time.Minute {
@@ -184,7 +184,7 @@ func TestExtend(t *testing.T) {
 		}
 		must(t, lease.Release(t.Context()))
 
-		m = w.mutex(w.client(), lock.Options{TTL: 50 * time.Millisecond, NoRenew: true})
+		m = e.mutex(e.newClient(), lock.Options{TTL: 50 * time.Millisecond, NoRenew: true})
 		lease = take(t, m, t.Name())
 		<-lease.Done()
 		if err := lease.Extend(t.Context(), time.Minute); !errors.Is(err, lock.ErrNotHeld) {
@@ -198,13 +198,13 @@ func TestExtend(t *testing.T) {
 
 // Promise: Release and Extend never touch the lease of another holder.
 func TestStaleLeaseIsRefused(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		m := w.mutex(w.client(), lock.Options{})
+	each(t, func(t *testing.T, e *env) {
+		m := e.mutex(e.newClient(), lock.Options{})
 		stale := try(t, m, t.Name())
 		// The lock is forced away and taken by another.
-		must(t, w.rdb.Del(t.Context(), w.key(t.Name())).Err())
-		holder := try(t, w.mutex(w.client(), lock.Options{}), t.Name())
-		before := w.rdb.HGetAll(t.Context(), w.key(t.Name())).Val()
+		must(t, e.Redis.Del(t.Context(), e.key(t.Name())).Err())
+		holder := try(t, e.mutex(e.newClient(), lock.Options{}), t.Name())
+		before := e.Redis.HGetAll(t.Context(), e.key(t.Name())).Val()
 
 		if err := stale.Extend(t.Context(), time.Hour); !errors.Is(err, lock.ErrNotHeld) {
 			t.Errorf("Extend of a stale lease gave %v", err)
@@ -217,7 +217,7 @@ func TestStaleLeaseIsRefused(t *testing.T) {
 		if err := stale.Release(t.Context()); !errors.Is(err, lock.ErrNotHeld) {
 			t.Errorf("Release of a stale lease gave %v", err)
 		}
-		after := w.rdb.HGetAll(t.Context(), w.key(t.Name())).Val()
+		after := e.Redis.HGetAll(t.Context(), e.key(t.Name())).Val()
 		if fmt.Sprint(before) != fmt.Sprint(after) {
 			t.Errorf("the holder's lock changed from %v to %v", before, after)
 		}
@@ -226,18 +226,18 @@ func TestStaleLeaseIsRefused(t *testing.T) {
 }
 
 func TestNothingIsLeft(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		m := w.mutex(w.client(), lock.Options{TTL: time.Hour})
+	each(t, func(t *testing.T, e *env) {
+		m := e.mutex(e.newClient(), lock.Options{TTL: time.Hour})
 		lease := try(t, m, t.Name())
-		ttl := w.rdb.PTTL(t.Context(), w.key(t.Name())).Val()
+		ttl := e.Redis.PTTL(t.Context(), e.key(t.Name())).Val()
 		if ttl < time.Hour || ttl > time.Hour+61*time.Second {
 			t.Errorf("the key of a held lock lives for %v, want its TTL and a minute", ttl)
 		}
 		must(t, lease.Release(t.Context()))
-		if ttl := w.rdb.PTTL(t.Context(), w.key(t.Name())).Val(); ttl < 0 || ttl > 61*time.Second {
+		if ttl := e.Redis.PTTL(t.Context(), e.key(t.Name())).Val(); ttl < 0 || ttl > 61*time.Second {
 			t.Errorf("the key of a free lock lives for %v, want at most a minute", ttl)
 		}
-		keys := w.rdb.Keys(t.Context(), w.Prefix+":{"+t.Name()+"}:*").Val()
+		keys := e.Redis.Keys(t.Context(), e.Prefix+":{"+t.Name()+"}:*").Val()
 		if len(keys) != 1 {
 			t.Errorf("keys of a free lock: %q", keys)
 		}
@@ -246,9 +246,9 @@ func TestNothingIsLeft(t *testing.T) {
 
 func TestLeaseContext(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, w *world) {
+	each(t, func(t *testing.T, e *env) {
 		t.Parallel()
-		m := w.mutex(w.client(), lock.Options{TTL: 5 * time.Second, NoRenew: true})
+		m := e.mutex(e.newClient(), lock.Options{TTL: 5 * time.Second, NoRenew: true})
 		lease := try(t, m, t.Name())
 		ctx := lease.Context(t.Context())
 		if ctx.Err() != nil {
@@ -261,7 +261,7 @@ func TestLeaseContext(t *testing.T) {
 		if late := lease.Context(t.Context()); !errors.Is(context.Cause(late), lock.ErrNotHeld) {
 			t.Error("a context of a lost lease is alive")
 		}
-		released := take(t, w.mutex(w.client(), lock.Options{}), t.Name()) // the server's deadline is a little later
+		released := take(t, e.mutex(e.newClient(), lock.Options{}), t.Name()) // the server's deadline is a little later
 		ctx = released.Context(t.Context())
 		must(t, released.Release(t.Context()))
 		if cause := context.Cause(ctx); !errors.Is(cause, lock.ErrReleased) {
@@ -272,9 +272,9 @@ func TestLeaseContext(t *testing.T) {
 
 func TestDo(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, w *world) {
+	each(t, func(t *testing.T, e *env) {
 		t.Parallel()
-		m := w.mutex(w.client(), lock.Options{TTL: 9 * time.Second})
+		m := e.mutex(e.newClient(), lock.Options{TTL: 9 * time.Second})
 		boom := errors.New("boom")
 		if err := m.Do(t.Context(), t.Name(), func(context.Context) error { return boom }); !errors.Is(err, boom) {
 			t.Errorf("Do returned %v, want what fn returned", err)
@@ -286,7 +286,7 @@ func TestDo(t *testing.T) {
 		must(t, try(t, m, t.Name()).Release(t.Context())) // free after the panic
 
 		err := m.Do(t.Context(), t.Name(), func(ctx context.Context) error {
-			must(t, w.rdb.Del(t.Context(), w.key(t.Name())).Err())
+			must(t, e.Redis.Del(t.Context(), e.key(t.Name())).Err())
 			<-ctx.Done() // the next renewal finds out
 			return nil
 		})
@@ -297,8 +297,8 @@ func TestDo(t *testing.T) {
 }
 
 func TestReleaseWithADeadContext(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		m := w.mutex(w.client(), lock.Options{})
+	each(t, func(t *testing.T, e *env) {
+		m := e.mutex(e.newClient(), lock.Options{})
 		lease := try(t, m, t.Name())
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
@@ -310,8 +310,8 @@ func TestReleaseWithADeadContext(t *testing.T) {
 // Promise: An acquire that was released or given up and arrives late takes
 // nothing, unless another one was released or given up since.
 func TestLateAcquireIsVoid(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		c := w.client()
+	each(t, func(t *testing.T, e *env) {
+		c := e.newClient()
 		key, err := keyOf(c, t.Name())
 		must(t, err)
 		ask := func(cmd redoubt.Cmd) wire.Attempt {
@@ -338,7 +338,7 @@ func TestLateAcquireIsVoid(t *testing.T) {
 		}
 		// Given up while another holds the lock.
 		acquire = wire.AcquireCmd([]string{key}, wire.Request{ID: wire.NewID(), TTL: time.Minute})
-		lease := try(t, w.mutex(c, lock.Options{}), t.Name())
+		lease := try(t, e.mutex(c, lock.Options{}), t.Name())
 		must(t, c.Do(t.Context(), wire.ReleaseCmd([]string{key}, acquire.Args[0], "", true)).Err)
 		must(t, lease.Release(t.Context()))
 		if late := ask(acquire); late.Status != wire.Over {
@@ -348,7 +348,7 @@ func TestLateAcquireIsVoid(t *testing.T) {
 		acquire = wire.AcquireCmd([]string{key}, wire.Request{ID: wire.NewID(), TTL: time.Minute})
 		ask(acquire)
 		must(t, c.Do(t.Context(), wire.ReleaseCmd([]string{key}, acquire.Args[0], "", true)).Err)
-		must(t, try(t, w.mutex(c, lock.Options{}), t.Name()).Release(t.Context()))
+		must(t, try(t, e.mutex(c, lock.Options{}), t.Name()).Release(t.Context()))
 	})
 }
 
@@ -359,22 +359,22 @@ func TestLateAcquireIsVoid(t *testing.T) {
 // and the same token; a release does so until a later lease on the name is
 // released too.
 func TestRepeatedRelease(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		c := w.client()
+	each(t, func(t *testing.T, e *env) {
+		c := e.newClient()
 		key, err := keyOf(c, t.Name())
 		must(t, err)
-		lease := try(t, w.mutex(c, lock.Options{}), t.Name())
+		lease := try(t, e.mutex(c, lock.Options{}), t.Name())
 		release := wire.ReleaseCmd([]string{key}, lease.ID(), "", false)
 		for range 2 {
 			if ok, err := wire.ReadRelease(c.Do(t.Context(), release)); err != nil || !ok {
 				t.Errorf("release: %v %v", ok, err)
 			}
 		}
-		next := try(t, w.mutex(c, lock.Options{}), t.Name())
+		next := try(t, e.mutex(c, lock.Options{}), t.Name())
 		if ok, err := wire.ReadRelease(c.Do(t.Context(), release)); err != nil || !ok {
 			t.Errorf("the same release when another has the lock: %v %v", ok, err)
 		}
-		if info, err := w.mutex(c, lock.Options{}).Info(t.Context(), t.Name()); err != nil || info.Mode != lock.Exclusive || info.Token != next.Token() {
+		if info, err := e.mutex(c, lock.Options{}).Info(t.Context(), t.Name()); err != nil || info.Mode != lock.Exclusive || info.Token != next.Token() {
 			t.Errorf("the other's lock is now %+v (%v)", info, err)
 		}
 		must(t, next.Release(t.Context()))
@@ -382,8 +382,8 @@ func TestRepeatedRelease(t *testing.T) {
 }
 
 func TestContextsThatEndAreForgotten(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		lease := try(t, w.mutex(w.client(), lock.Options{}), t.Name())
+	each(t, func(t *testing.T, e *env) {
+		lease := try(t, e.mutex(e.newClient(), lock.Options{}), t.Name())
 		for range 100 {
 			ctx, cancel := context.WithCancel(t.Context())
 			lease.Context(ctx)
@@ -393,7 +393,7 @@ func TestContextsThatEndAreForgotten(t *testing.T) {
 		must(t, lease.Release(t.Context()))
 
 		// Nor is anything left of a Do in a lease, however long that one lasts.
-		m := w.mutex(w.client(), lock.Options{})
+		m := e.mutex(e.newClient(), lock.Options{})
 		lease = try(t, m, t.Name())
 		ctx := lease.Context(t.Context())
 		for range 100 {
@@ -406,8 +406,8 @@ func TestContextsThatEndAreForgotten(t *testing.T) {
 
 // A caller that releases a lost lease is told each time, not only the first.
 func TestReleaseOfALostLeaseSaysSoAgain(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		m := w.mutex(w.client(), lock.Options{TTL: 20 * time.Millisecond, NoRenew: true})
+	each(t, func(t *testing.T, e *env) {
+		m := e.mutex(e.newClient(), lock.Options{TTL: 20 * time.Millisecond, NoRenew: true})
 		lease := take(t, m, t.Name())
 		<-lease.Done()
 		for range 2 {
@@ -419,19 +419,19 @@ func TestReleaseOfALostLeaseSaysSoAgain(t *testing.T) {
 }
 
 func TestScriptFlush(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		m := w.mutex(w.client(), lock.Options{})
+	each(t, func(t *testing.T, e *env) {
+		m := e.mutex(e.newClient(), lock.Options{})
 		for range 20 {
 			lease := try(t, m, t.Name())
-			must(t, w.rdb.ScriptFlush(t.Context()).Err())
+			must(t, e.Redis.ScriptFlush(t.Context()).Err())
 			must(t, lease.Release(t.Context()))
 		}
 	})
 }
 
 func TestBadInput(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		c := w.client()
+	each(t, func(t *testing.T, e *env) {
+		c := e.newClient()
 		for _, ttl := range []time.Duration{-1, 1, time.Millisecond - 1, lock.MaxTTL + 1} {
 			if _, err := lock.New(c, lock.Options{TTL: ttl}); err == nil || !strings.Contains(err.Error(), "ttl") {
 				t.Errorf("New with TTL %v: %v", ttl, err)
@@ -443,7 +443,7 @@ func TestBadInput(t *testing.T) {
 				t.Errorf("New with three faults: %v, want one about %s too", err, want)
 			}
 		}
-		m := w.mutex(c, lock.Options{})
+		m := e.mutex(c, lock.Options{})
 		for _, name := range []string{"", "}x", strings.Repeat("x", redoubt.MaxName+1)} {
 			if _, _, err := m.TryAcquire(t.Context(), name); !errors.Is(err, redoubt.ErrInvalidName) {
 				t.Errorf("TryAcquire(%.10q…): %v", name, err)
@@ -465,11 +465,11 @@ func TestBadInput(t *testing.T) {
 			must(t, try(t, m, name).Release(t.Context()))
 		}
 		// A key of another type is an error, and is not touched.
-		must(t, w.rdb.Set(t.Context(), w.key("taken"), "x", 0).Err())
+		must(t, e.Redis.Set(t.Context(), e.key("taken"), "x", 0).Err())
 		if _, _, err := m.TryAcquire(t.Context(), "taken"); err == nil || !strings.Contains(err.Error(), "WRONGTYPE") {
 			t.Errorf("a string in the lock's place: %v", err)
 		}
-		if v := w.rdb.Get(t.Context(), w.key("taken")).Val(); v != "x" {
+		if v := e.Redis.Get(t.Context(), e.key("taken")).Val(); v != "x" {
 			t.Errorf("the string is now %q", v)
 		}
 	})

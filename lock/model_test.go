@@ -80,7 +80,7 @@ type episode struct {
 	*model
 
 	rng     *rand.Rand
-	w       *world
+	env     *env
 	c       *redoubt.Client
 	key     string
 	inbox   <-chan *redis.Message
@@ -92,10 +92,10 @@ type episode struct {
 // The scripts do what the model does, whatever comes in whatever order: replies,
 // who is woken, and the queue, which has neither gaps nor strangers.
 func TestScriptsFollowTheModel(t *testing.T) {
-	eachServer(t, func(t *testing.T, w *world) {
+	eachServer(t, func(t *testing.T, e *env) {
 		for seed := range uint64(8) {
 			t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
-				e := newEpisode(t, w, seed)
+				e := newEpisode(t, e, seed)
 				for range 250 {
 					e.step()
 					e.look()
@@ -108,10 +108,10 @@ func TestScriptsFollowTheModel(t *testing.T) {
 	})
 }
 
-func newEpisode(t *testing.T, w *world, seed uint64) *episode {
-	e := &episode{T: t, model: &model{}, rng: rand.New(rand.NewPCG(seed, 0)), w: w, c: w.client()}
-	e.key = w.key(t.Name())
-	prefix := w.Prefix + t.Name()
+func newEpisode(t *testing.T, on *env, seed uint64) *episode {
+	e := &episode{T: t, model: &model{}, rng: rand.New(rand.NewPCG(seed, 0)), env: on, c: on.newClient()}
+	e.key = on.key(t.Name())
+	prefix := on.Prefix + t.Name()
 	// The more waiters, the less often the queue is empty. Waiters of an odd seed
 	// are mostly dead, more than one release tries.
 	n, dead := 2+e.rng.IntN(8), 0
@@ -129,7 +129,7 @@ func newEpisode(t *testing.T, w *world, seed uint64) *episode {
 	for i := range 6 {
 		e.ids = append(e.ids, fmt.Sprint("id", i))
 	}
-	sub := w.rdb.Subscribe(t.Context(), channels...)
+	sub := on.Redis.Subscribe(t.Context(), channels...)
 	t.Cleanup(func() { _ = sub.Close() })
 	for range channels {
 		_, err := sub.Receive(t.Context())
@@ -181,20 +181,20 @@ func (e *episode) step() {
 	case n < 95:
 		e.note("the lease runs out")
 		if e.ttl > 0 {
-			must(e.T, e.w.rdb.HSet(e.Context(), e.key, "until", 1).Err())
+			must(e.T, e.env.Redis.HSet(e.Context(), e.key, "until", 1).Err())
 			e.ttl, e.ranOut = 0, true
 		}
 	case n < 97:
 		e.note("a clock that is a day behind")
 		if e.fence > 0 {
 			e.fence = time.Now().Add(24 * time.Hour).UnixMicro()
-			must(e.T, e.w.rdb.HSet(e.Context(), e.key, "fence", e.fence).Err())
-			left := e.w.rdb.PTTL(e.Context(), e.key).Val()
-			must(e.T, e.w.rdb.PExpire(e.Context(), e.key, max(left, 24*time.Hour+time.Minute)).Err())
+			must(e.T, e.env.Redis.HSet(e.Context(), e.key, "fence", e.fence).Err())
+			left := e.env.Redis.PTTL(e.Context(), e.key).Val()
+			must(e.T, e.env.Redis.PExpire(e.Context(), e.key, max(left, 24*time.Hour+time.Minute)).Err())
 		}
 	case n < 98:
 		e.note("the key is gone")
-		must(e.T, e.w.rdb.Del(e.Context(), e.key).Err())
+		must(e.T, e.env.Redis.Del(e.Context(), e.key).Err())
 		*e.model = model{}
 	default:
 		for _, waiter := range e.waiters {
@@ -248,8 +248,8 @@ func (e *episode) end(what string, cmd redoubt.Cmd, id, waiter string, void bool
 	if released != want {
 		e.Errorf("%s: released is %v, want %v", what, released, want)
 	}
-	mark := e.w.Prefix + e.Name() + ":mark"
-	must(e.T, e.w.rdb.Publish(e.Context(), mark, "").Err())
+	mark := e.env.Prefix + e.Name() + ":mark"
+	must(e.T, e.env.Redis.Publish(e.Context(), mark, "").Err())
 	var woken []string
 	for m := range e.inbox {
 		if m.Channel == mark {
@@ -288,7 +288,7 @@ func (e *episode) look() {
 		e.Errorf("info %+v, want %+v", info, want)
 	}
 
-	hash := e.w.rdb.HGetAll(e.Context(), e.key).Val()
+	hash := e.env.Redis.HGetAll(e.Context(), e.key).Val()
 	for field, want := range map[string]string{"id": e.id, "last": e.last, "void": e.void} {
 		if hash[field] != want {
 			e.Errorf("%s is %q, want %q", field, hash[field], want)
@@ -320,7 +320,7 @@ func (e *episode) look() {
 	}
 	// It outlives the lease and the fence by a minute.
 	least := max(left, time.Until(time.UnixMicro(e.fence)), 0) + 50*time.Second
-	if keeps := e.w.rdb.PTTL(e.Context(), e.key).Val(); keeps < least {
+	if keeps := e.env.Redis.PTTL(e.Context(), e.key).Val(); keeps < least {
 		e.Errorf("the key lives for %v, want %v", keeps, least)
 	}
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/redoubt-go/redoubt/lock"
 )
 
-func newMulti(t *testing.T, c *redoubt.Client, opts lock.Options) *lock.Multi {
+func newMulti(t testing.TB, c *redoubt.Client, opts lock.Options) *lock.Multi {
 	t.Helper()
 	m, err := lock.NewMulti(c, optionsOf[lock.MultiOptions](opts))
 	must(t, err)
@@ -53,9 +53,9 @@ func TestSlot(t *testing.T) {
 // Promise: A Multi holds all its names or, in the end, none; Multis whose sets
 // overlap never wait for each other.
 func TestMultiTakesAllOrNone(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		c := w.client()
-		multi, m := newMulti(t, c, lock.Options{}), w.mutex(c, lock.Options{Label: "single"})
+	each(t, func(t *testing.T, e *env) {
+		c := e.newClient()
+		multi, m := newMulti(t, c, lock.Options{}), e.mutex(c, lock.Options{Label: "single"})
 		names := []string{t.Name() + "1", t.Name() + "2}x", t.Name() + "2}y", t.Name() + "2}z", t.Name() + "3"}
 		for _, taken := range names {
 			single := try(t, m, taken)
@@ -114,12 +114,12 @@ func TestMultiTakesAllOrNone(t *testing.T) {
 // overlap never wait for each other.
 func TestMultiWaitsInOrder(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, w *world) {
+	each(t, func(t *testing.T, e *env) {
 		t.Parallel()
-		c := w.client()
+		c := e.newClient()
 		for _, noRenew := range []bool{false, true} {
 			const ttl = 6 * time.Second
-			multi, m := newMulti(t, w.client(), lock.Options{TTL: ttl, NoRenew: noRenew}), w.mutex(c, lock.Options{})
+			multi, m := newMulti(t, e.newClient(), lock.Options{TTL: ttl, NoRenew: noRenew}), e.mutex(c, lock.Options{})
 			names := []string{t.Name() + "}a", t.Name() + "}b", t.Name() + "}c"} // of one slot, so sorted so
 			single := try(t, m, names[1])
 			got := make(chan *lock.Lease, 1)
@@ -150,7 +150,7 @@ func TestMultiWaitsInOrder(t *testing.T) {
 				t.Errorf("%v are left of a new lease", left)
 			}
 
-			must(t, w.rdb.HSet(t.Context(), w.key(names[2]), "until", 1).Err())
+			must(t, e.Redis.HSet(t.Context(), e.key(names[2]), "until", 1).Err())
 			if noRenew {
 				if err := lease.Extend(t.Context(), ttl); !errors.Is(err, lock.ErrNotHeld) {
 					t.Errorf("Extend returned %v", err)
@@ -175,8 +175,8 @@ func TestMultiWaitsInOrder(t *testing.T) {
 // Promise: A Multi holds all its names or, in the end, none; Multis whose sets
 // overlap never wait for each other.
 func TestCancelledMultiGivesAllBack(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		multi, m := newMulti(t, w.client(), lock.Options{TTL: time.Hour}), w.mutex(w.client(), lock.Options{})
+	each(t, func(t *testing.T, e *env) {
+		multi, m := newMulti(t, e.newClient(), lock.Options{TTL: time.Hour}), e.mutex(e.newClient(), lock.Options{})
 		names := []string{t.Name() + "}a", t.Name() + "}b", t.Name() + "}c"}
 		single := try(t, m, names[2])
 		ctx, cancel := context.WithCancel(t.Context())
@@ -230,11 +230,11 @@ func (b *between) Do(ctx context.Context, cmd redoubt.Cmd) redoubt.Reply {
 // Promise: A Multi holds all its names or, in the end, none; Multis whose sets
 // overlap never wait for each other.
 func TestMultiTakenAwayBeforeItsReply(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	each(t, func(t *testing.T, e *env) {
 		names := []string{t.Name() + "}a", t.Name() + "}b"}
-		m := w.mutex(w.client(), lock.Options{})
-		conn := clienttest.Wrap(t, w.rdb)
-		multi := newMulti(t, w.clientOn(&between{Conn: conn, script: "lock.multi_acquire", do: func() {
+		m := e.mutex(e.newClient(), lock.Options{})
+		conn := clienttest.Wrap(t, e.Redis)
+		multi := newMulti(t, e.ClientOn(&between{Conn: conn, script: "lock.multi_acquire", do: func() {
 			released, err := m.ForceRelease(t.Context(), names[1], busyFor(t, m, names[1]).Token)
 			if !released || err != nil {
 				t.Errorf("released: %t, %v", released, err)
@@ -277,11 +277,11 @@ func (h *holdingBack) Do(ctx context.Context, cmd redoubt.Cmd) redoubt.Reply {
 // Promise: A Multi holds all its names or, in the end, none; Multis whose sets
 // overlap never wait for each other.
 func TestLateMultiIsVoid(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	each(t, func(t *testing.T, e *env) {
 		names := []string{t.Name() + "}a", t.Name() + "}b"}
-		conn := clienttest.Wrap(t, w.rdb)
+		conn := clienttest.Wrap(t, e.Redis)
 		back := &holdingBack{Conn: conn, kept: make(chan redoubt.Cmd, 1)}
-		multi, m := newMulti(t, w.clientOn(back), lock.Options{TTL: time.Hour}), w.mutex(w.client(), lock.Options{})
+		multi, m := newMulti(t, e.ClientOn(back), lock.Options{TTL: time.Hour}), e.mutex(e.newClient(), lock.Options{})
 		arrives := func(late redoubt.Cmd) {
 			t.Helper()
 			reply, err := conn.Do(t.Context(), late).Array()
@@ -299,7 +299,7 @@ func TestLateMultiIsVoid(t *testing.T) {
 		must(t, lease.Release(t.Context()))
 		for _, name := range names {
 			try(t, m, name)
-			must(t, w.rdb.HSet(t.Context(), w.key(name), "until", 1).Err()) // it runs out
+			must(t, e.Redis.HSet(t.Context(), e.key(name), "until", 1).Err()) // it runs out
 		}
 		arrives(<-back.kept)
 
@@ -309,7 +309,7 @@ func TestLateMultiIsVoid(t *testing.T) {
 		}
 		late := <-back.kept
 		for _, name := range names {
-			eventually(t, "it is undone", func() bool { return w.rdb.HGet(t.Context(), w.key(name), "void").Val() == late.Args[0] })
+			eventually(t, "it is undone", func() bool { return e.Redis.HGet(t.Context(), e.key(name), "void").Val() == late.Args[0] })
 		}
 		arrives(late)
 	})
@@ -358,9 +358,9 @@ func testOverlap(t *testing.T, clients []*redoubt.Client, names []string) {
 // Promise: A Multi holds all its names or, in the end, none; Multis whose sets
 // overlap never wait for each other.
 func TestOverlappingMultisDoNotDeadlock(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	each(t, func(t *testing.T, e *env) {
 		names := []string{"a", "b", "c", "d}1", "d}2", "d}3"}
-		testOverlap(t, []*redoubt.Client{w.client(), w.client(), w.client()}, names)
+		testOverlap(t, []*redoubt.Client{e.newClient(), e.newClient(), e.newClient()}, names)
 	})
 }
 

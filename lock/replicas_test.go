@@ -10,6 +10,7 @@ import (
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/internal/test/clienttest"
 	"github.com/redoubt-go/redoubt/internal/test/redistest"
+	"github.com/redoubt-go/redoubt/internal/test/testenv"
 	"github.com/redoubt-go/redoubt/lock"
 )
 
@@ -47,14 +48,13 @@ func TestReplicas(t *testing.T) {
 	primary := redistest.Start(t)
 	host, port, _ := strings.Cut(primary.Addr(), ":")
 	replica := redistest.Start(t, "--replicaof", host+" "+port)
-	w := &world{Backend: redistest.Backend{Addr: primary.Addr(), Server: primary}, t: t}
-	w.rdb = w.dial(primary.Addr())
-	c := w.client()
+	e := &env{testenv.New(t, redistest.Backend{Addr: primary.Addr(), Server: primary})}
+	c := e.newClient()
 	eventually(t, "the replica is there", func() bool {
-		return w.rdb.Do(t.Context(), "WAIT", 1, 10).Val() == int64(1)
+		return e.Redis.Do(t.Context(), "WAIT", 1, 10).Val() == int64(1)
 	})
 	must(t, replicated(t, c, 1, enough, t.Name()))
-	must(t, w.rdb.ScriptFlush(t.Context()).Err())
+	must(t, e.Redis.ScriptFlush(t.Context()).Err())
 	must(t, replicated(t, c, 1, enough, t.Name()))
 	if err := replicated(t, c, 2, enough/2, t.Name()); !errors.Is(err, lock.ErrNotReplicated) || !strings.Contains(err.Error(), "1 of 2") {
 		t.Errorf("two replicas of one: %v", err)
@@ -65,8 +65,8 @@ func TestReplicas(t *testing.T) {
 	}
 	// Even the script is missing, and the connection new: nothing is confirmed
 	// that the replica has not got.
-	must(t, w.rdb.ScriptFlush(t.Context()).Err())
-	if err := replicated(t, w.client(), 1, little, t.Name()); !errors.Is(err, lock.ErrNotReplicated) {
+	must(t, e.Redis.ScriptFlush(t.Context()).Err())
+	if err := replicated(t, e.newClient(), 1, little, t.Name()); !errors.Is(err, lock.ErrNotReplicated) {
 		t.Errorf("a replica that doesn't answer: %v", err)
 	}
 	replica.Resume()
@@ -75,8 +75,8 @@ func TestReplicas(t *testing.T) {
 // Promise: With Replicas, a lock is acquired only once that many replicas
 // confirm it, and is released otherwise.
 func TestReplicasOfNone(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		if err := replicated(t, w.client(), 1, little, t.Name()); !errors.Is(err, lock.ErrNotReplicated) {
+	each(t, func(t *testing.T, e *env) {
+		if err := replicated(t, e.newClient(), 1, little, t.Name()); !errors.Is(err, lock.ErrNotReplicated) {
 			t.Errorf("a server without replicas: %v", err)
 		}
 	})

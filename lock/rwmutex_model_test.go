@@ -47,11 +47,11 @@ func (e *rwEpisode) claimed() bool { return e.claimBy != "" && e.claimFor == e.f
 // another writer; readers carry the token of the last writer, and a dead
 // reader is in the way until its own lease ends.
 func TestRWFollowsTheModel(t *testing.T) {
-	eachServer(t, func(t *testing.T, w *world) {
+	eachServer(t, func(t *testing.T, e *env) {
 		for seed := range uint64(10) {
 			t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
-				e := &rwEpisode{episode: newEpisode(t, w, seed), reading: map[string]time.Duration{}, gone: map[string]int{}}
-				tag := w.Prefix + ":{" + t.Name() + "}:"
+				e := &rwEpisode{episode: newEpisode(t, e, seed), reading: map[string]time.Duration{}, gone: map[string]int{}}
+				tag := e.env.Prefix + ":{" + t.Name() + "}:"
 				e.keys = []string{tag + "lock", tag + "readers", tag + "labels"}
 				for i := range 40 {
 					e.readIDs = append(e.readIDs, fmt.Sprint("reader", i))
@@ -99,12 +99,12 @@ func (e *rwEpisode) step() {
 		} else if held {
 			e.claimBy, e.claimFor = id, e.fence
 			// A test may take longer than the claim.
-			must(e.T, e.w.rdb.HSet(e.Context(), e.key, "claim", time.Now().Add(time.Hour).UnixMicro()).Err())
+			must(e.T, e.env.Redis.HSet(e.Context(), e.key, "claim", time.Now().Add(time.Hour).UnixMicro()).Err())
 		}
 	case n < 51:
 		e.note("the claim ends")
 		if e.claimBy != "" {
-			must(e.T, e.w.rdb.HSet(e.Context(), e.key, "claim", 1).Err())
+			must(e.T, e.env.Redis.HSet(e.Context(), e.key, "claim", 1).Err())
 			e.claimBy = ""
 		}
 	case n < 60:
@@ -146,11 +146,11 @@ func (e *rwEpisode) step() {
 	case n < 98:
 		e.note("all run out")
 		if e.left() > 0 {
-			must(e.T, e.w.rdb.HSet(e.Context(), e.key, "until", 1).Err())
+			must(e.T, e.env.Redis.HSet(e.Context(), e.key, "until", 1).Err())
 			e.ttl = 0
 			for id := range e.reading {
 				delete(e.reading, id) // whose id may come back when others read
-				must(e.T, e.w.rdb.ZRem(e.Context(), e.keys[1], id).Err())
+				must(e.T, e.env.Redis.ZRem(e.Context(), e.keys[1], id).Err())
 			}
 		}
 	case len(e.reading) > 1:
@@ -159,7 +159,7 @@ func (e *rwEpisode) step() {
 			return // it would take the lock along
 		}
 		e.note("%s runs out", id)
-		must(e.T, e.w.rdb.Do(e.Context(), "ZADD", e.keys[1], 1, id).Err())
+		must(e.T, e.env.Redis.Do(e.Context(), "ZADD", e.keys[1], 1, id).Err())
 		delete(e.reading, id)
 		e.gone[id] = ranOut
 	}
@@ -341,7 +341,7 @@ func (e *rwEpisode) look() {
 	}
 	if count > 0 {
 		e.near("the time left to the last", info.Holders[count-1].TTL, e.left())
-		if left := e.w.rdb.PTTL(e.Context(), e.key).Val(); left < e.left() {
+		if left := e.env.Redis.PTTL(e.Context(), e.key).Val(); left < e.left() {
 			e.Errorf("the key lives for %v, the lease for %v", left, e.left())
 		}
 	}

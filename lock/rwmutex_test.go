@@ -16,10 +16,10 @@ import (
 	"github.com/redoubt-go/redoubt/lock"
 )
 
-func (w *world) rw(c *redoubt.Client, opts lock.Options) *lock.RWMutex {
-	w.t.Helper()
+func (e *env) rw(c *redoubt.Client, opts lock.Options) *lock.RWMutex {
+	e.T.Helper()
 	rw, err := lock.NewRWMutex(c, optionsOf[lock.RWMutexOptions](opts))
-	must(w.t, err)
+	must(e.T, err)
 	return rw
 }
 
@@ -49,11 +49,11 @@ func busyFor(t *testing.T, m taker, name string) lock.Busy {
 // another writer; readers carry the token of the last writer, and a dead
 // reader is in the way until its own lease ends.
 func TestReadersAndWriters(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	each(t, func(t *testing.T, e *env) {
 		var reading, writing atomic.Int32
 		var wg sync.WaitGroup
 		for range 4 {
-			rw, m := w.rw(w.client(), lock.Options{}), w.mutex(w.client(), lock.Options{})
+			rw, m := e.rw(e.newClient(), lock.Options{}), e.mutex(e.newClient(), lock.Options{})
 			write := func() {
 				if writing.Add(1) != 1 || reading.Load() != 0 {
 					t.Error("a writer is not alone")
@@ -97,9 +97,9 @@ func TestReadersAndWriters(t *testing.T) {
 // another writer; readers carry the token of the last writer, and a dead
 // reader is in the way until its own lease ends.
 func TestReadLeases(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		rw := w.rw(w.client(), lock.Options{Label: "rw"})
-		m, r := w.mutex(w.client(), lock.Options{}), readers{rw}
+	each(t, func(t *testing.T, e *env) {
+		rw := e.rw(e.newClient(), lock.Options{Label: "rw"})
+		m, r := e.mutex(e.newClient(), lock.Options{}), readers{rw}
 		first := try(t, m, t.Name())
 		busyFor(t, r, t.Name())
 		must(t, first.Release(t.Context()))
@@ -129,7 +129,7 @@ func TestReadLeases(t *testing.T) {
 		}
 		must(t, next.Release(t.Context()))
 		for _, part := range []string{"lock", "readers", "labels"} {
-			if left := w.rdb.PTTL(t.Context(), w.Prefix+":{"+t.Name()+"}:"+part).Val(); left > 61*time.Second || left == -1 {
+			if left := e.Redis.PTTL(t.Context(), e.Prefix+":{"+t.Name()+"}:"+part).Val(); left > 61*time.Second || left == -1 {
 				t.Errorf("%s lives for another %v", part, left)
 			}
 		}
@@ -142,9 +142,9 @@ func TestReadLeases(t *testing.T) {
 // another writer; readers carry the token of the last writer, and a dead
 // reader is in the way until its own lease ends.
 func TestNoZombieReaders(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		dead := w.rw(w.client(), lock.Options{TTL: 300 * time.Millisecond, NoRenew: true})
-		rw := w.rw(w.client(), lock.Options{})
+	each(t, func(t *testing.T, e *env) {
+		dead := e.rw(e.newClient(), lock.Options{TTL: 300 * time.Millisecond, NoRenew: true})
+		rw := e.rw(e.newClient(), lock.Options{})
 		zombie, live := take(t, readers{dead}, t.Name()), try(t, readers{rw}, t.Name())
 		<-zombie.Done()
 		eventually(t, "one reads", func() bool {
@@ -182,8 +182,8 @@ func TestNoZombieReaders(t *testing.T) {
 // Promise: A waiting writer keeps new readers out; a dead one does so for 3 s
 // at most.
 func TestWriterPreference(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		rw, writer, late := w.rw(w.client(), lock.Options{}), w.rw(w.client(), lock.Options{}), w.rw(w.client(), lock.Options{})
+	each(t, func(t *testing.T, e *env) {
+		rw, writer, late := e.rw(e.newClient(), lock.Options{}), e.rw(e.newClient(), lock.Options{}), e.rw(e.newClient(), lock.Options{})
 		reader := try(t, readers{rw}, t.Name())
 		ctx, giveUp := context.WithCancel(t.Context())
 		order := make(chan string, 3)
@@ -205,7 +205,7 @@ func TestWriterPreference(t *testing.T) {
 		}
 		claimed := func() {
 			eventually(t, "the writer claims the lock", func() bool {
-				return w.rdb.HExists(t.Context(), w.key(t.Name()), "claim").Val()
+				return e.Redis.HExists(t.Context(), e.key(t.Name()), "claim").Val()
 			})
 		}
 		go wait("writer", writer, ctx)
@@ -251,12 +251,12 @@ func TestWriterPreference(t *testing.T) {
 // at most.
 func TestDeadWriterKeepsNobodyOut(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, w *world) {
-		c := w.client()
-		rw := w.rw(c, lock.Options{})
+	each(t, func(t *testing.T, e *env) {
+		c := e.newClient()
+		rw := e.rw(c, lock.Options{})
 		reader := try(t, readers{rw}, t.Name())
-		must(t, c.Do(t.Context(), wire.AcquireCmd([]string{w.key(t.Name())}, wire.Request{ID: "dead", TTL: time.Minute, Waiter: "PUBLISH nobody"})).Err)
-		must(t, c.Do(t.Context(), wire.ClaimCmd([]string{w.key(t.Name())}, "dead", 3*time.Second)).Err)
+		must(t, c.Do(t.Context(), wire.AcquireCmd([]string{e.key(t.Name())}, wire.Request{ID: "dead", TTL: time.Minute, Waiter: "PUBLISH nobody"})).Err)
+		must(t, c.Do(t.Context(), wire.ClaimCmd([]string{e.key(t.Name())}, "dead", 3*time.Second)).Err)
 		busyFor(t, readers{rw}, t.Name())
 		began := time.Now()
 		second, err := rw.AcquireShared(t.Context(), t.Name())
@@ -272,13 +272,13 @@ func TestDeadWriterKeepsNobodyOut(t *testing.T) {
 // Readers of many processes wait for one writer: one wake-up lets all of them
 // in, each waking the next.
 func TestAllReadersAreWoken(t *testing.T) {
-	everywhere(t, func(t *testing.T, w *world) {
+	everywhere(t, func(t *testing.T, e *env) {
 		const n = 5
-		rw := w.rw(w.client(), lock.Options{})
+		rw := e.rw(e.newClient(), lock.Options{})
 		writer := try(t, rw, t.Name())
 		got := make(chan error, 2*n)
 		for range n {
-			r := w.rw(w.client(), lock.Options{})
+			r := e.rw(e.newClient(), lock.Options{})
 			for range 2 {
 				go func() {
 					_, err := r.AcquireShared(t.Context(), t.Name())

@@ -40,12 +40,12 @@ func (p *permits) first() (first *permit) {
 // Promise: At most limit permits of a semaphore are held at a time, with
 // tokens that rise; the permits of dead holders come back.
 func TestSemaphoreFollowsTheModel(t *testing.T) {
-	eachServer(t, func(t *testing.T, w *world) {
+	eachServer(t, func(t *testing.T, e *env) {
 		for seed := range uint64(8) {
 			t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
-				e := &permitEpisode{episode: newEpisode(t, w, seed)}
+				e := &permitEpisode{episode: newEpisode(t, e, seed)}
 				e.permits = permits{held: map[string]*permit{}, gone: map[string]int{}}
-				tag := w.Prefix + ":{" + t.Name() + "}:"
+				tag := e.env.Prefix + ":{" + t.Name() + "}:"
 				e.keys, e.key = []string{tag + "sem", tag + "permits"}, tag+"sem"
 				for i := range 40 {
 					e.ids = append(e.ids, fmt.Sprint("more", i))
@@ -109,7 +109,7 @@ func (e *permitEpisode) step() {
 	case len(e.held) > 0:
 		id = one(e.episode, sortedIDs(e.held))
 		e.note("%s runs out", id)
-		must(e.T, e.w.rdb.Do(e.Context(), "ZADD", e.keys[1], 1, "="+id).Err())
+		must(e.T, e.env.Redis.Do(e.Context(), "ZADD", e.keys[1], 1, "="+id).Err())
 		delete(e.held, id)
 		e.gone[id] = 0
 	}
@@ -205,8 +205,8 @@ func (e *permitEpisode) force(id string) {
 // woken runs do and returns the waiters that it wakes.
 func (e *episode) woken(do func() error) string {
 	must(e.T, do())
-	mark := e.w.Prefix + e.Name() + ":mark"
-	must(e.T, e.w.rdb.Publish(e.Context(), mark, "").Err())
+	mark := e.env.Prefix + e.Name() + ":mark"
+	must(e.T, e.env.Redis.Publish(e.Context(), mark, "").Err())
 	var woken []string
 	for m := range e.inbox {
 		if m.Channel == mark {
@@ -226,7 +226,7 @@ func (e *permitEpisode) look() {
 	if info.Taken != int64(len(e.held)) || info.Token != e.fence || info.Waiters != int64(len(e.queue)) || len(info.Holders) != len(e.held) {
 		e.Errorf("info %+v, want %d taken, %d waiting, fence %d", info, len(e.held), len(e.queue), e.fence)
 	}
-	hash := e.w.rdb.HGetAll(e.Context(), e.key).Val()
+	hash := e.env.Redis.HGetAll(e.Context(), e.key).Val()
 	var head, tail int
 	_, _ = fmt.Sscan(hash["head"], &head)
 	_, _ = fmt.Sscan(hash["tail"], &tail)

@@ -16,10 +16,10 @@ import (
 	"github.com/redoubt-go/redoubt/lock"
 )
 
-func (w *world) semaphore(c *redoubt.Client, opts lock.Options) *lock.Semaphore {
-	w.t.Helper()
+func (e *env) semaphore(c *redoubt.Client, opts lock.Options) *lock.Semaphore {
+	e.T.Helper()
 	s, err := lock.NewSemaphore(c, optionsOf[lock.SemaphoreOptions](opts))
-	must(w.t, err)
+	must(e.T, err)
 	return s
 }
 
@@ -39,12 +39,12 @@ func (s limited) Acquire(ctx context.Context, name string) (*lock.Lease, error) 
 }
 
 func TestSemaphoreLimit(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	each(t, func(t *testing.T, e *env) {
 		const limit, callers, rounds = 3, 8, 12
 		var inside, most, runs atomic.Int32
 		var wg sync.WaitGroup
 		for range callers {
-			s := w.semaphore(w.client(), lock.Options{})
+			s := e.semaphore(e.newClient(), lock.Options{})
 			wg.Go(func() {
 				for range rounds {
 					err := s.Do(t.Context(), t.Name(), limit, func(context.Context) error {
@@ -71,9 +71,9 @@ func TestSemaphoreLimit(t *testing.T) {
 // Every permit has a token, larger than those before it, and the one that ends
 // first is told to whoever finds none.
 func TestPermits(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		long := limited{w.semaphore(w.client(), lock.Options{TTL: time.Hour}), 2}
-		short := limited{w.semaphore(w.client(), lock.Options{TTL: time.Minute, Label: "short"}), 2}
+	each(t, func(t *testing.T, e *env) {
+		long := limited{e.semaphore(e.newClient(), lock.Options{TTL: time.Hour}), 2}
+		short := limited{e.semaphore(e.newClient(), lock.Options{TTL: time.Minute, Label: "short"}), 2}
 		a, b := try(t, long, t.Name()), try(t, short, t.Name())
 		if b.Token() <= a.Token() {
 			t.Errorf("token %d after %d", b.Token(), a.Token())
@@ -96,11 +96,11 @@ func TestPermits(t *testing.T) {
 		}
 		must(t, a.Release(t.Context()))
 		must(t, b.Release(t.Context()))
-		if left := w.rdb.HKeys(t.Context(), w.Prefix+":{"+t.Name()+"}:sem").Val(); !slices.Equal(left, []string{"fence"}) {
+		if left := e.Redis.HKeys(t.Context(), e.Prefix+":{"+t.Name()+"}:sem").Val(); !slices.Equal(left, []string{"fence"}) {
 			t.Errorf("fields of a semaphore that nobody holds: %q, want fence alone", left)
 		}
 		for _, part := range []string{":sem", ":permits"} {
-			if left := w.rdb.PTTL(t.Context(), w.Prefix+":{"+t.Name()+"}"+part).Val(); left <= 0 || left > 61*time.Second {
+			if left := e.Redis.PTTL(t.Context(), e.Prefix+":{"+t.Name()+"}"+part).Val(); left <= 0 || left > 61*time.Second {
 				t.Errorf("the key %s lives for another %v", part, left)
 			}
 		}
@@ -112,8 +112,8 @@ func TestPermits(t *testing.T) {
 // Promise: At most limit permits of a semaphore are held at a time, with
 // tokens that rise; the permits of dead holders come back.
 func TestCallersDisagreeOnTheLimit(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		s := w.semaphore(w.client(), lock.Options{})
+	each(t, func(t *testing.T, e *env) {
+		s := e.semaphore(e.newClient(), lock.Options{})
 		three, one := limited{s, 3}, limited{s, 1}
 		var leases []*lock.Lease
 		for range 3 {
@@ -145,9 +145,9 @@ func TestCallersDisagreeOnTheLimit(t *testing.T) {
 // Promise: At most limit permits of a semaphore are held at a time, with
 // tokens that rise; the permits of dead holders come back.
 func TestExpiredPermits(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	each(t, func(t *testing.T, e *env) {
 		const n = 100
-		s := limited{w.semaphore(w.client(), lock.Options{TTL: 300 * time.Millisecond, NoRenew: true}), n}
+		s := limited{e.semaphore(e.newClient(), lock.Options{TTL: 300 * time.Millisecond, NoRenew: true}), n}
 		var old []*lock.Lease
 		for range n {
 			old = append(old, take(t, s, t.Name()))
@@ -161,7 +161,7 @@ func TestExpiredPermits(t *testing.T) {
 			return info
 		}
 		eventually(t, "all are over on the server", func() bool { return info().Taken == 0 })
-		fresh := limited{w.semaphore(w.client(), lock.Options{}), n}
+		fresh := limited{e.semaphore(e.newClient(), lock.Options{}), n}
 		for i := range n {
 			lease := try(t, fresh, t.Name())
 			if lease.Token() <= old[n-1].Token() {
@@ -174,7 +174,7 @@ func TestExpiredPermits(t *testing.T) {
 		if taken := info().Taken; taken != n {
 			t.Errorf("%d are taken, want %d", taken, n)
 		}
-		if over := w.rdb.ZCount(t.Context(), w.Prefix+":{"+t.Name()+"}:permits", "-inf", "0").Val(); over > 129 {
+		if over := e.Redis.ZCount(t.Context(), e.Prefix+":{"+t.Name()+"}:permits", "-inf", "0").Val(); over > 129 {
 			t.Errorf("%d acquisitions that are over are remembered, want 128", over)
 		}
 	})
@@ -182,19 +182,19 @@ func TestExpiredPermits(t *testing.T) {
 
 // Several permits come back at once while several processes wait.
 func TestEveryPermitWakesAWaiter(t *testing.T) {
-	everywhere(t, func(t *testing.T, w *world) {
+	everywhere(t, func(t *testing.T, e *env) {
 		const n = 4
-		s := limited{w.semaphore(w.client(), lock.Options{}), n}
+		s := limited{e.semaphore(e.newClient(), lock.Options{}), n}
 		var held []*lock.Lease
 		for range n {
 			held = append(held, try(t, s, t.Name()))
 		}
 		got := make(chan error, 2*n)
 		for range n { // two callers in each of n processes
-			c := w.client()
+			c := e.newClient()
 			for range 2 {
 				go func() {
-					_, err := w.semaphore(c, lock.Options{}).Acquire(t.Context(), t.Name(), 2*n)
+					_, err := e.semaphore(c, lock.Options{}).Acquire(t.Context(), t.Name(), 2*n)
 					got <- err
 				}()
 			}

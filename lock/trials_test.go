@@ -25,6 +25,7 @@ import (
 	"github.com/redoubt-go/redoubt/internal/test/faults"
 	"github.com/redoubt-go/redoubt/internal/test/redistest"
 	"github.com/redoubt-go/redoubt/internal/test/slow"
+	"github.com/redoubt-go/redoubt/internal/test/testenv"
 	"github.com/redoubt-go/redoubt/lock"
 )
 
@@ -51,16 +52,16 @@ func thorough(full, short int) int {
 // acquires hold for every kind of lock; semaphores and readers remember the
 // last 128 ended acquisitions.
 func TestLeaseEndsWhenServerIsUnreachable(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	each(t, func(t *testing.T, e *env) {
 		var trials, doubles atomic.Int64
 		var wg sync.WaitGroup
 		names := slices.Sorted(maps.Keys(kinds))
 		const lanes = 40 // trials at a time
 		for lane := range lanes {
-			proxy := faultnet.New(t, w.Addr)
+			proxy := faultnet.New(t, e.Addr)
 			rng := rand.New(rand.NewPCG(uint64(lane), 0))
-			holder, _ := kinds[names[lane%len(names)]](w, w.clientAt(proxy.Addr()), lock.Options{TTL: 300 * time.Millisecond})
-			_, rival := kinds[names[lane%len(names)]](w, w.client(), lock.Options{})
+			holder, _ := kinds[names[lane%len(names)]](e, e.ClientAt(proxy.Addr()), lock.Options{TTL: 300 * time.Millisecond})
+			_, rival := kinds[names[lane%len(names)]](e, e.newClient(), lock.Options{})
 			wg.Go(func() {
 				for i := range thorough(1000, lanes) / lanes {
 					double, err := blackhole(t.Context(), rng, proxy, holder, rival, fmt.Sprint(t.Name(), lane, "-", i))
@@ -388,13 +389,13 @@ func locksLeaveNoChannel(t *testing.T, d *faults.Deployment) {
 // second or a goroutine; go-zero by a seeded generator.
 func TestAHundredTriesAtOnce(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, b redistest.Backend) {
-		w := &world{Backend: b, t: t}
+		e := &env{testenv.New(t, b)}
 		for kind, room := range map[string]int64{"mutex": 1, "fair": 1, "rw": 1, "semaphore": historyLimit, "multi": 1} {
 			var got atomic.Int64
 			var ids sync.Map
 			var wg sync.WaitGroup
 			for range 10 {
-				ways, err := contests[kind].ways(w.client(), lock.Options{})
+				ways, err := contests[kind].ways(e.newClient(), lock.Options{})
 				must(t, err)
 				for range 10 {
 					wg.Go(func() {

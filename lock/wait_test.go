@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redoubt-go/redoubt/internal/test/clienttest"
 	wire "github.com/redoubt-go/redoubt/internal/wire/lock"
 	"github.com/redoubt-go/redoubt/lock"
 )
@@ -20,10 +21,10 @@ import (
 // Promise: A lost wake-up delays a waiter until the end of the lease that it
 // saw, by 30 s at most.
 func TestWakeUp(t *testing.T) {
-	everywhere(t, func(t *testing.T, w *world) {
-		holder := w.mutex(w.client(), lock.Options{})
-		conn := newCounting(t, w.dial(w.Addr))
-		waiter := w.mutex(w.clientOn(conn), lock.Options{})
+	everywhere(t, func(t *testing.T, e *env) {
+		holder := e.mutex(e.newClient(), lock.Options{})
+		conn := newCounting(t, clienttest.Dial(t, e.Addr))
+		waiter := e.mutex(e.ClientOn(conn), lock.Options{})
 		name := t.Name()
 
 		first := try(t, holder, name)
@@ -60,10 +61,10 @@ func TestWakeUp(t *testing.T) {
 
 // Nobody frees the lock and nobody wakes the waiter: the end of the lease does.
 func TestWaiterSeesLeaseRunOut(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		holder := w.mutex(w.client(), lock.Options{TTL: 300 * time.Millisecond, NoRenew: true})
-		conn := newCounting(t, w.dial(w.Addr))
-		waiter := w.mutex(w.clientOn(conn), lock.Options{})
+	each(t, func(t *testing.T, e *env) {
+		holder := e.mutex(e.newClient(), lock.Options{TTL: 300 * time.Millisecond, NoRenew: true})
+		conn := newCounting(t, clienttest.Dial(t, e.Addr))
+		waiter := e.mutex(e.ClientOn(conn), lock.Options{})
 		first := take(t, holder, t.Name())
 		lease, err := waiter.Acquire(t.Context(), t.Name())
 		must(t, err)
@@ -83,14 +84,14 @@ func TestWaiterSeesLeaseRunOut(t *testing.T) {
 // Promise: A lost wake-up delays a waiter until the end of the lease that it
 // saw, by 30 s at most.
 func TestCancelledWaiterPassesOn(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		holder := w.mutex(w.client(), lock.Options{})
+	each(t, func(t *testing.T, e *env) {
+		holder := e.mutex(e.newClient(), lock.Options{})
 		name := t.Name()
 		first := try(t, holder, name)
 
 		// Two processes wait; one of them gives up.
 		ctx, cancel := context.WithCancel(t.Context())
-		quitter, stayer := w.mutex(w.client(), lock.Options{}), w.mutex(w.client(), lock.Options{})
+		quitter, stayer := e.mutex(e.newClient(), lock.Options{}), e.mutex(e.newClient(), lock.Options{})
 		gone := make(chan error, 1)
 		go func() {
 			_, err := quitter.Acquire(ctx, name)
@@ -131,14 +132,14 @@ func TestCancelledWaiterPassesOn(t *testing.T) {
 // The wake-up goes to a process whose waiter has just left: it must wake the
 // next one.
 func TestWakeUpOfALeaverIsPassedOn(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	each(t, func(t *testing.T, e *env) {
 		for range 100 {
-			holder := w.mutex(w.client(), lock.Options{})
+			holder := e.mutex(e.newClient(), lock.Options{})
 			name := t.Name()
 			first := try(t, holder, name)
 			ctx, cancel := context.WithCancel(t.Context())
 			var wg sync.WaitGroup
-			quitter, stayer := w.mutex(w.client(), lock.Options{}), w.mutex(w.client(), lock.Options{})
+			quitter, stayer := e.mutex(e.newClient(), lock.Options{}), e.mutex(e.newClient(), lock.Options{})
 			wg.Go(func() {
 				if lease, err := quitter.Acquire(ctx, name); err == nil {
 					_ = lease.Release(t.Context())
@@ -171,11 +172,11 @@ func TestWakeUpOfALeaverIsPassedOn(t *testing.T) {
 // The turn comes to a caller whose acquisition is over: it gives up the place on
 // the server that it took over, or a wake-up would go to nobody.
 func TestWaiterThatIsOverLeavesTheQueue(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		holder, m := w.mutex(w.client(), lock.Options{}), w.mutex(w.client(), lock.Options{})
-		key := w.key(t.Name())
+	each(t, func(t *testing.T, e *env) {
+		holder, m := e.mutex(e.newClient(), lock.Options{}), e.mutex(e.newClient(), lock.Options{})
+		key := e.key(t.Name())
 		over := lock.Request{ID: wire.NewID(), TTL: time.Minute}
-		c := w.client()
+		c := e.newClient()
 		must(t, c.Do(t.Context(), wire.AcquireCmd([]string{key}, wire.Request{ID: over.ID, TTL: over.TTL})).Err)
 		must(t, c.Do(t.Context(), wire.ReleaseCmd([]string{key}, over.ID, "", false)).Err)
 		lease := try(t, holder, t.Name())
@@ -210,9 +211,9 @@ func TestWaiterThatIsOverLeavesTheQueue(t *testing.T) {
 
 // Waiters whose processes are gone stand before one that lives.
 func TestDeadWaitersArePassedOver(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		c := w.client()
-		holder := w.mutex(c, lock.Options{})
+	each(t, func(t *testing.T, e *env) {
+		c := e.newClient()
+		holder := e.mutex(c, lock.Options{})
 		lease := try(t, holder, t.Name())
 		key, err := keyOf(c, t.Name())
 		must(t, err)
@@ -222,7 +223,7 @@ func TestDeadWaitersArePassedOver(t *testing.T) {
 		}
 		got := make(chan error, 1)
 		go func() {
-			got <- w.mutex(w.client(), lock.Options{}).Do(t.Context(), t.Name(), func(context.Context) error { return nil })
+			got <- e.mutex(e.newClient(), lock.Options{}).Do(t.Context(), t.Name(), func(context.Context) error { return nil })
 		}()
 		eventually(t, "all wait", func() bool {
 			info, err := holder.Info(t.Context(), t.Name())
@@ -234,7 +235,7 @@ func TestDeadWaitersArePassedOver(t *testing.T) {
 		if took := time.Since(released); took > 5*time.Second {
 			t.Errorf("handed over after %v", took)
 		}
-		left := w.rdb.HKeys(t.Context(), w.key(t.Name())).Val()
+		left := e.Redis.HKeys(t.Context(), e.key(t.Name())).Val()
 		slices.Sort(left)
 		if want := []string{"fence", "id", "label", "last", "until"}; !slices.Equal(left, want) {
 			t.Errorf("fields of a lock that nobody waits for: %q, want %q", left, want)
@@ -248,32 +249,32 @@ func TestDeadWaitersArePassedOver(t *testing.T) {
 // saw, by 30 s at most.
 func TestNobodyWakesTheWaiter(t *testing.T) {
 	defer lock.MaxPoll(50 * time.Millisecond)()
-	each(t, func(t *testing.T, w *world) {
-		holder := w.mutex(w.client(), lock.Options{TTL: time.Hour})
+	each(t, func(t *testing.T, e *env) {
+		holder := e.mutex(e.newClient(), lock.Options{TTL: time.Hour})
 		try(t, holder, t.Name())
 		got := make(chan error, 1)
 		go func() {
-			got <- w.mutex(w.client(), lock.Options{}).Do(t.Context(), t.Name(), func(context.Context) error { return nil })
+			got <- e.mutex(e.newClient(), lock.Options{}).Do(t.Context(), t.Name(), func(context.Context) error { return nil })
 		}()
 		eventually(t, "it waits", func() bool {
 			info, err := holder.Info(t.Context(), t.Name())
 			return err == nil && info.Waiters == 1
 		})
-		must(t, w.rdb.Del(t.Context(), w.key(t.Name())).Err())
+		must(t, e.Redis.Del(t.Context(), e.key(t.Name())).Err())
 		must(t, <-got)
 	})
 }
 
 // Mutexes of one client wait in one line: a wake-up reaches whoever is first.
 func TestMutexesOfOneClientWaitTogether(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		holder := w.mutex(w.client(), lock.Options{})
+	each(t, func(t *testing.T, e *env) {
+		holder := e.mutex(e.newClient(), lock.Options{})
 		lease := try(t, holder, t.Name())
-		c := w.client()
+		c := e.newClient()
 		var wg sync.WaitGroup
 		var started atomic.Int32
 		for range 5 {
-			m := w.mutex(c, lock.Options{})
+			m := e.mutex(c, lock.Options{})
 			wg.Go(func() {
 				started.Add(1)
 				if err := m.Do(t.Context(), t.Name(), func(context.Context) error { return nil }); err != nil {

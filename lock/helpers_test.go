@@ -2,6 +2,7 @@ package lock_test
 
 import (
 	"context"
+	"os"
 	"testing"
 	"time"
 
@@ -11,67 +12,60 @@ import (
 	"github.com/redoubt-go/redoubt/internal/test/await"
 	"github.com/redoubt-go/redoubt/internal/test/clienttest"
 	"github.com/redoubt-go/redoubt/internal/test/doors"
+	"github.com/redoubt-go/redoubt/internal/test/exampleserver"
 	"github.com/redoubt-go/redoubt/internal/test/expect"
-	"github.com/redoubt-go/redoubt/internal/test/redistest"
+	"github.com/redoubt-go/redoubt/internal/test/faults"
+	"github.com/redoubt-go/redoubt/internal/test/testenv"
 	wire "github.com/redoubt-go/redoubt/internal/wire/lock"
 	"github.com/redoubt-go/redoubt/lock"
 )
 
-// world is one back end with clients on it, each like a process of its own.
-type world struct {
-	redistest.Backend
-	t   *testing.T
-	rdb *redis.Client // for looking at keys
+func TestMain(m *testing.M) {
+	faults.Main()
+	faults.WorkIfHired(orders.work)
+	os.Exit(doors.M{TestingM: exampleserver.M{M: m}}.Run())
 }
 
+var connect = exampleserver.Connect
+
+// env is one back end with clients on it, each like a process of its own.
+type env struct{ *testenv.Env }
+
 // each runs a test on every back end, make test but for pools.
-func each(t *testing.T, run func(t *testing.T, w *world)) {
-	doors.EachInFull(t, func(t *testing.T, b redistest.Backend) { run(t, newWorld(t, b)) })
+func each(t *testing.T, run func(t *testing.T, e *env)) {
+	testenv.EachInFull(t, func(t *testing.T, e *testenv.Env) { run(t, &env{e}) })
 }
 
 // everywhere is each, pools included in any case.
-func everywhere(t *testing.T, run func(t *testing.T, w *world)) {
-	doors.Each(t, func(t *testing.T, b redistest.Backend) { run(t, newWorld(t, b)) })
+func everywhere(t *testing.T, run func(t *testing.T, e *env)) {
+	testenv.Each(t, func(t *testing.T, e *testenv.Env) { run(t, &env{e}) })
 }
 
 // eachServer is for tests that read what scripts publish: it comes with the reply, which it
 // doesn't through a pool.
-func eachServer(t *testing.T, run func(t *testing.T, w *world)) {
-	redistest.Each(t, func(t *testing.T, b redistest.Backend) { run(t, newWorld(t, b)) })
+func eachServer(t *testing.T, run func(t *testing.T, e *env)) {
+	testenv.EachServer(t, func(t *testing.T, e *testenv.Env) { run(t, &env{e}) })
 }
 
-func newWorld(t *testing.T, b redistest.Backend) *world {
-	return &world{Backend: b, t: t, rdb: clienttest.Dial(t, b.Addr)}
-}
+// in returns the same env for a subtest.
+func (e *env) in(t *testing.T) *env { return &env{e.In(t)} }
+
+// newClient returns a Client with connections of its own.
+func (e *env) newClient() *redoubt.Client { return e.ClientAt(e.Addr) }
 
 // now is the time of the server that has a name's keys.
-func (w *world) now(name string) time.Time {
-	w.t.Helper()
+func (e *env) now(name string) time.Time {
+	e.T.Helper()
 	const script = "local t = redis.call('TIME') return t[1] * 1000000 + t[2]"
-	us, err := w.rdb.Eval(w.t.Context(), script, []string{w.key(name)}).Int64()
-	must(w.t, err)
+	us, err := e.Redis.Eval(e.T.Context(), script, []string{e.key(name)}).Int64()
+	must(e.T, err)
 	return time.UnixMicro(us)
 }
 
-func (w *world) dial(addr string) *redis.Client { return clienttest.Dial(w.t, addr) }
-
-// client returns a Client with connections of its own.
-func (w *world) client() *redoubt.Client { return w.clientAt(w.Addr) }
-
-func (w *world) clientAt(addr string) *redoubt.Client {
-	w.t.Helper()
-	return w.clientOn(clienttest.Wrap(w.t, w.dial(addr)))
-}
-
-func (w *world) clientOn(conn redoubt.Conn) *redoubt.Client {
-	w.t.Helper()
-	return clienttest.New(w.t, conn, w.Prefix)
-}
-
-func (w *world) mutex(c *redoubt.Client, opts lock.Options) *lock.Mutex {
-	w.t.Helper()
+func (e *env) mutex(c *redoubt.Client, opts lock.Options) *lock.Mutex {
+	e.T.Helper()
 	m, err := lock.New(c, opts)
-	must(w.t, err)
+	must(e.T, err)
 	return m
 }
 
@@ -84,7 +78,7 @@ func optionsOf[O lock.RWMutexOptions | lock.SemaphoreOptions | lock.MultiOptions
 	}{opts.TTL, opts.NoRenew, opts.Label})
 }
 
-func (w *world) key(name string) string { return w.Prefix + ":{" + name + "}:lock" }
+func (e *env) key(name string) string { return e.Key(name, "lock") }
 
 // A taker is one kind of lock, or one way to take it.
 type taker interface {
@@ -98,7 +92,7 @@ type counting struct {
 	redoubt.Subscriber
 }
 
-func newCounting(t *testing.T, rdb *redis.Client) *counting {
+func newCounting(t *testing.T, rdb redis.UniversalClient) *counting {
 	t.Helper()
 	conn := clienttest.Wrap(t, rdb)
 	c := &counting{Subscriber: conn}
