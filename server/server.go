@@ -69,7 +69,8 @@ type Options struct {
 type Server struct {
 	inner  *server.Server
 	client *redoubt.Client
-	open   bool // no password
+	stop   func() // stops the scripts of clients on an Engine
+	open   bool   // no password
 }
 
 // urls are the URLs that Options.URL takes.
@@ -88,11 +89,13 @@ func New(opts Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{open: opts.Password == ""}
+	s := &Server{open: opts.Password == "", stop: func() {}}
 	if opts.Engine != nil {
 		e := internalengine.Of(opts.Engine)
-		inner.Backend = e
-		inner.Sessions = func(client net.Conn) server.Session { return e.SessionFor(client) }
+		group := e.Group()
+		s.stop = group.StopScripts
+		inner.Backend = group
+		inner.Sessions = func(client net.Conn) server.Session { return group.SessionFor(client) }
 		s.client, err = redoubt.New(e, redoubt.Options{Prefix: opts.Prefix})
 	} else {
 		s.client, err = dial(opts)
@@ -166,12 +169,17 @@ func (s *Server) Serve(l net.Listener) error {
 
 // Shutdown ends the server gracefully. It accepts no more clients, ends what Redoubt's commands wait
 // for, lets commands finish, and closes each client once it has its replies. When ctx ends first,
-// Shutdown closes the other clients and returns ctx's error. It returns when all of them are gone.
+// Shutdown closes the other clients as Close does, and returns ctx's error. It returns when all of them
+// are gone.
 func (s *Server) Shutdown(ctx context.Context) error {
+	defer context.AfterFunc(ctx, s.stop)()
 	return errors.Join(s.inner.Shutdown(ctx), s.client.Close())
 }
 
-// Close ends the server at once: clients don't get the replies that they wait for. It returns when all
-// of them are gone; a script that runs on an Engine goes on until then, up to its
-// engine.Options.ScriptTimeout. Close may be called more than once.
-func (s *Server) Close() error { return errors.Join(s.inner.Close(), s.client.Close()) }
+// Close ends the server at once: clients don't get the replies that they wait for. On an Engine it stops
+// the scripts of clients, and no others; what a script has written stays. It returns when all clients are
+// gone. Close may be called more than once.
+func (s *Server) Close() error {
+	s.stop()
+	return errors.Join(s.inner.Close(), s.client.Close())
+}

@@ -3,6 +3,7 @@ package server_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"strings"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/engine"
 	_ "github.com/redoubt-go/redoubt/goredis" // for redis: URLs
+	"github.com/redoubt-go/redoubt/internal/test/await"
 	"github.com/redoubt-go/redoubt/internal/test/expect"
 	"github.com/redoubt-go/redoubt/internal/test/redistest"
 	"github.com/redoubt-go/redoubt/lock"
@@ -105,6 +107,48 @@ func TestOptionsAreChecked(t *testing.T) {
 		_, err := server.New(opts)
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v, want %q", opts, err, want)
+		}
+	}
+}
+
+// Promise: A script without an end keeps neither Close nor Shutdown from returning.
+func TestEndStopsScripts(t *testing.T) {
+	const endless = "redis.call('SET', KEYS[1], 'v') while true do end"
+	for name, end := range map[string]func(*server.Server) error{
+		"close": (*server.Server).Close,
+		"shutdown": func(s *server.Server) error {
+			ctx, cancel := context.WithCancel(t.Context())
+			cancel()
+			if err := s.Shutdown(ctx); !errors.Is(err, context.Canceled) {
+				return fmt.Errorf("Shutdown: %w; want context.Canceled", err)
+			}
+			return nil
+		},
+	} {
+		for where, commands := range map[string]string{
+			"client":      "EVAL \"" + endless + "\" 1 k\r\n",
+			"transaction": "MULTI\r\nEVAL \"" + endless + "\" 1 k\r\nEXEC\r\n",
+			"sleep":       "SET k v\r\nDEBUG SLEEP 3600\r\n",
+		} {
+			t.Run(name+"/"+where, func(t *testing.T) {
+				e, err := engine.Open(t.Context(), engine.Options{ScriptTimeout: -1})
+				must(t, err)
+				t.Cleanup(func() { _ = e.Close() })
+				srv, err := server.New(server.Options{Engine: e})
+				must(t, err)
+				l, err := srv.Listen("tcp", "127.0.0.1:0")
+				must(t, err)
+				go func() { _ = srv.Serve(l) }()
+				conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", l.Addr().String())
+				must(t, err)
+				defer conn.Close()
+				_, err = conn.Write([]byte(commands))
+				must(t, err)
+				await.Soon(t, "the script runs", func() bool { return e.UsedMemory() > 0 })
+				must(t, end(srv))
+				// The engine, and its own scripts, go on.
+				must(t, e.Do(t.Context(), redoubt.Cmd{Name: "EVAL", Args: []string{"return 1", "0"}}).Err)
+			})
 		}
 	}
 }

@@ -20,7 +20,7 @@ import (
 // Up to 16 MiB of replies wait to be read; beyond that Write waits. A connection with 64 MiB of
 // unread messages is closed.
 func (e *Engine) Open(context.Context) (net.Conn, error) {
-	return e.connect(localAddr{}, localAddr{})
+	return e.connect(localAddr{}, localAddr{}, nil)
 }
 
 // Name is how errors call the engine as a back end.
@@ -33,7 +33,7 @@ func (e *Engine) Database() int { return 0 }
 // It closes conn. It has no limits, no authentication and no TLS: internal/server has those.
 func (e *Engine) ServeConn(conn net.Conn) error {
 	defer conn.Close()
-	c, err := e.connect(conn.RemoteAddr(), conn.LocalAddr())
+	c, err := e.connect(conn.RemoteAddr(), conn.LocalAddr(), nil)
 	if err != nil {
 		return err
 	}
@@ -99,13 +99,14 @@ type clientConn struct {
 	readBy, writeBy deadline
 }
 
-func (e *Engine) connect(remote, local net.Addr) (*clientConn, error) {
+func (e *Engine) connect(remote, local net.Addr, group *Group) (*clientConn, error) {
 	if e.closed.Load() {
 		return nil, ErrClosed
 	}
 	c := &clientConn{e: e, remote: remote, local: local}
 	c.change.L = &c.mu
 	c.s = e.Session()
+	c.s.group = group
 	c.s.SyncLater()
 	c.s.client.set(remote.String(), local.String(), c.end)
 	c.s.OnPush(c.push)

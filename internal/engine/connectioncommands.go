@@ -66,6 +66,7 @@ func cmdDebug(c *call) {
 		select {
 		case <-done:
 		case <-c.e.scripts.over:
+		case <-c.s.group.ended():
 		}
 		c.ok()
 	case is(a, "set-active-expire") && len(c.args) == 3:

@@ -113,6 +113,7 @@ func (h *scriptHost) lua(sc *script, keys, args [][]byte) {
 		inv.Deadline = time.Now().Add(t)
 	}
 	h.run.interrupt.Clear()
+	h.run.group = c.s.group
 	h.run.deadline = inv.Deadline
 	h.run.wrote.Store(false)
 	h.run.held, h.run.all = c.held, c.all

@@ -17,6 +17,7 @@ const (
 // A scriptRun is a script that is running.
 type scriptRun struct {
 	interrupt lua.Interrupt
+	group     *Group    // of the session, nil for none
 	deadline  time.Time // zero for none
 	onCheck   func()    // for tests: called by checkInterrupt
 	wrote     atomic.Bool
@@ -47,7 +48,7 @@ func (rs *scriptRuns) begin(r *scriptRun, limit func() time.Duration) {
 		rs.runs = map[*scriptRun]struct{}{}
 	}
 	rs.runs[r] = struct{}{}
-	if rs.stopped() {
+	if rs.stopped() || r.group.stopped() {
 		r.interrupt.Set()
 	}
 	if rs.watchdog == nil && !rs.stopped() {

@@ -17,6 +17,7 @@ import (
 // [Session.OnPush].
 type Session struct {
 	e     *Engine
+	group *Group // nil for none
 	id    int64
 	c     call
 	proto resp.Protocol
