@@ -85,12 +85,12 @@ func (f *family) carriedBy(ctx context.Context, t target) (*Lease, error) {
 		if !c.lease.family.sameServers(f) {
 			continue
 		}
-		holds := c.lease.all()
-		i := slices.IndexFunc(holds, func(h *hold) bool { return h.key() == t.key() })
+		parts := c.lease.all()
+		i := slices.IndexFunc(parts, func(h *heldLease) bool { return h.key() == t.key() })
 		if err := c.lease.Err(); i < 0 || errors.Is(err, ErrReleased) || errors.Is(err, ErrHandedOver) {
 			continue
 		}
-		switch access(holds[i].kind) {
+		switch access(parts[i].kind) {
 		case Exclusive:
 			return c.lease, nil
 		case Shared:

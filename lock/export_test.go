@@ -21,9 +21,9 @@ func MaxPoll(d time.Duration) (back func()) {
 // Renew renews leases of one family as when they are due.
 func Renew(leases []*Lease) {
 	r, ttl := leases[0].family.renewer, leases[0].family.opts.TTL
-	holds := make([]*hold, len(leases))
+	parts := make([]*heldLease, len(leases))
 	for i, l := range leases {
-		holds[i] = &l.one
+		parts[i] = &l.one
 		l.mu.Lock()
 		l.one.deadline = time.Now().Add(ttl / 2)
 		l.mu.Unlock()
@@ -31,7 +31,7 @@ func Renew(leases []*Lease) {
 		r.take(&l.one.renewal.task)
 		r.mu.Unlock()
 	}
-	r.send(holds, ttl)
+	r.send(parts, ttl)
 }
 
 // Contexts is how many contexts end with the lease.

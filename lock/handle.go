@@ -97,13 +97,13 @@ func (l *Lease) HandOver() (Handle, error) {
 	if err := l.check(); err != nil {
 		return Handle{}, notHeld(err)
 	}
-	h := l.holds[0]
+	h := l.parts[0]
 	switch h.kind.(type) {
 	case exclusive, fair:
 	default:
 		return Handle{}, errors.New("lock: only the lease of a Mutex can be handed over")
 	}
-	if len(l.holds) > 1 {
+	if len(l.parts) > 1 {
 		return Handle{}, errors.New("lock: a lease on several names can't be handed over")
 	}
 	h.released = true // Release has nothing to do

@@ -28,10 +28,10 @@ type Lease struct {
 	done   chan struct{}
 
 	mu       sync.Mutex
-	holds    []*hold
-	need     int       // of a [Quorum]: how many holds keep the lease; 0: all
+	parts    []*heldLease
+	need     int       // of a [Quorum]: how many parts keep the lease; 0: all
 	forming  bool      // fewer than that are confirmed yet
-	deadline time.Time // the earliest deadline of the holds, or of a majority of them
+	deadline time.Time // the earliest deadline of the parts, or of a majority of them
 	err      error     // why the lease ended; nil while it is held
 	onEnd    map[*context.CancelCauseFunc]struct{}
 	entered  int  // how many callers are in it by Enter
@@ -40,14 +40,14 @@ type Lease struct {
 	// Owned by the renewer, guarded by its mutex: checks the deadline.
 	watch task
 
-	// The hold of a lease on one name, to save an allocation.
-	one  hold
-	ones [1]*hold
+	// The part of a lease on one name, to save an allocation.
+	one  heldLease
+	ones [1]*heldLease
 }
 
-// A hold is a lease's part on a server: one name on one master. The lease of a [Multi]
-// has a hold for each name, the lease of a [Quorum] a hold for each master.
-type hold struct {
+// A heldLease is a Lease's part on a server: one name on one master. The Lease of a [Multi]
+// has a part for each name, the Lease of a [Quorum] a part for each master.
+type heldLease struct {
 	target
 
 	family   *family // of the lease, or of the master
@@ -82,16 +82,16 @@ func (f *family) newLease(ctx context.Context, t target, id string, sent time.Ti
 func (l *Lease) add(t target, id string, sent time.Time, a wire.Attempt, renew bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	var h *hold
-	if l.holds == nil {
-		h, l.holds = &l.one, l.ones[:0]
+	var h *heldLease
+	if l.parts == nil {
+		h, l.parts = &l.one, l.ones[:0]
 	} else {
-		h = new(hold)
+		h = new(heldLease)
 	}
 	h.target, h.family, h.lease, h.id, h.fence, h.deadline = t, l.family, l, id, a.Token, sent.Add(a.TTL-drift(a.TTL))
-	l.holds = append(l.holds, h)
+	l.parts = append(l.parts, h)
 	if l.err != nil {
-		return // its release covers this hold too
+		return // its release covers this part too
 	}
 	l.schedule()
 	if renew {
@@ -99,7 +99,7 @@ func (l *Lease) add(t target, id string, sent time.Time, a wire.Attempt, renew b
 	}
 }
 
-// schedule sets the deadline by the deadlines of the holds. l.mu is held.
+// schedule sets the deadline by the deadlines of the parts. l.mu is held.
 func (l *Lease) schedule() {
 	if l.forming {
 		return
@@ -112,15 +112,15 @@ func (l *Lease) schedule() {
 	l.family.renewer.watch(l, first)
 }
 
-// first returns the hold that ends first or, of a quorum, the first hold whose end leaves
+// first returns the part that ends first or, of a quorum, the first part whose end leaves
 // no majority. l.mu is held.
-func (l *Lease) first() *hold {
+func (l *Lease) first() *heldLease {
 	if l.need > 0 {
-		byEnd := slices.SortedFunc(slices.Values(l.holds), func(a, b *hold) int { return b.deadline.Compare(a.deadline) })
+		byEnd := slices.SortedFunc(slices.Values(l.parts), func(a, b *heldLease) int { return b.deadline.Compare(a.deadline) })
 		return byEnd[l.need-1]
 	}
-	first := l.holds[0]
-	for _, h := range l.holds[1:] {
+	first := l.parts[0]
+	for _, h := range l.parts[1:] {
 		if h.deadline.Before(first.deadline) {
 			first = h
 		}
@@ -128,18 +128,18 @@ func (l *Lease) first() *hold {
 	return first
 }
 
-// all returns the holds of the lease.
-func (l *Lease) all() []*hold {
+// all returns the parts of the lease.
+func (l *Lease) all() []*heldLease {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return slices.Clip(l.holds)
+	return slices.Clip(l.parts)
 }
 
 // Name returns the lock's name. It is empty for a lease on several names: see
 // [Lease.Tokens].
 func (l *Lease) Name() string {
-	if holds := l.all(); len(holds) == 1 || l.need > 0 {
-		return holds[0].name
+	if parts := l.all(); len(parts) == 1 || l.need > 0 {
+		return parts[0].name
 	}
 	return ""
 }
@@ -147,8 +147,8 @@ func (l *Lease) Name() string {
 // ID returns the 32 hexadecimal digits that name this acquisition. Anybody with the ID
 // can extend and release the lease. It is empty for a lease on several names.
 func (l *Lease) ID() string {
-	if holds := l.all(); len(holds) == 1 || l.need > 0 {
-		return holds[0].id
+	if parts := l.all(); len(parts) == 1 || l.need > 0 {
+		return parts[0].id
 	}
 	return ""
 }
@@ -161,8 +161,8 @@ func (l *Lease) ID() string {
 // The readers of an [RWMutex] share one token, the token of the last writer. A lease on
 // several names has 0, which every resource refuses: see [Lease.Tokens].
 func (l *Lease) Token() int64 {
-	if holds := l.all(); len(holds) == 1 || l.need > 0 {
-		return holds[0].fence
+	if parts := l.all(); len(parts) == 1 || l.need > 0 {
+		return parts[0].fence
 	}
 	return 0
 }
@@ -245,9 +245,9 @@ func (l *Lease) Extend(ctx context.Context, ttl time.Duration) error {
 	if l.need > 0 {
 		return l.extendQuorum(ctx, ttl)
 	}
-	holds := l.all()
-	cmds := make([]redoubt.Cmd, len(holds))
-	for i, h := range holds {
+	parts := l.all()
+	cmds := make([]redoubt.Cmd, len(parts))
+	for i, h := range parts {
 		cmds[i] = h.kind.extend(h.keys, h.id, ttl)
 	}
 	sent := time.Now()
@@ -255,7 +255,7 @@ func (l *Lease) Extend(ctx context.Context, ttl time.Duration) error {
 	for i, reply := range l.family.send(ctx, cmds) {
 		held, granted, err := wire.ReadExtend(reply)
 		if err == nil {
-			err = holds[i].extended(sent, held, granted)
+			err = parts[i].extended(sent, held, granted)
 		}
 		if err != nil && errs == nil || errors.Is(err, ErrNotHeld) {
 			errs = err
@@ -265,7 +265,7 @@ func (l *Lease) Extend(ctx context.Context, ttl time.Duration) error {
 }
 
 // extended takes in the server's answer to an extension sent at sent.
-func (h *hold) extended(sent time.Time, held bool, ttl time.Duration) error {
+func (h *heldLease) extended(sent time.Time, held bool, ttl time.Duration) error {
 	l := h.lease
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -344,11 +344,11 @@ func (l *Lease) release(ctx context.Context) error {
 		l.mu.Unlock()
 		return l.releaseQuorum(ctx, lost)
 	}
-	var holds []*hold
+	var parts []*heldLease
 	var cmds []redoubt.Cmd
-	for _, h := range l.holds {
+	for _, h := range l.parts {
 		if !h.released {
-			holds = append(holds, h)
+			parts = append(parts, h)
 			cmds = append(cmds, h.release(h.id))
 		}
 	}
@@ -374,7 +374,7 @@ func (l *Lease) release(ctx context.Context) error {
 			gone = true
 		default:
 			l.mu.Lock()
-			holds[i].released = true
+			parts[i].released = true
 			l.mu.Unlock()
 		}
 	}
@@ -392,7 +392,7 @@ func (l *Lease) release(ctx context.Context) error {
 
 // stopRenewal ends the renewals. l.mu is held, or the lease has not been returned yet.
 func (l *Lease) stopRenewal() {
-	for _, h := range l.holds {
+	for _, h := range l.parts {
 		h.family.renewer.remove(h)
 	}
 }

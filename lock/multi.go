@@ -280,7 +280,7 @@ func (l *Lease) releases() (cmds []redoubt.Cmd) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.end(ErrReleased)
-	for _, h := range l.holds {
+	for _, h := range l.parts {
 		cmds = append(cmds, h.release(h.id))
 	}
 	return cmds

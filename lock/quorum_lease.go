@@ -15,7 +15,7 @@ func (l *Lease) extendQuorum(ctx context.Context, ttl time.Duration) error {
 	confirmed := 0
 	errs := []error{ErrNoMajority}
 	err := l.family.ask(ctx, l.family.patience(),
-		func(ctx context.Context, i int) error { return l.holds[i].prolong(ctx, ttl) },
+		func(ctx context.Context, i int) error { return l.parts[i].prolong(ctx, ttl) },
 		func(i int, err error) bool {
 			switch {
 			case err == nil:
@@ -49,7 +49,7 @@ func (l *Lease) releaseQuorum(ctx context.Context, lost error) error {
 	held, answered := 0, 0
 	errs := []error{ErrNoMajority}
 	err := l.family.ask(ctx, cleanUpTimeout,
-		func(ctx context.Context, i int) error { return l.holds[i].free(ctx) },
+		func(ctx context.Context, i int) error { return l.parts[i].free(ctx) },
 		func(i int, err error) bool {
 			switch {
 			case err == nil:
@@ -69,14 +69,14 @@ func (l *Lease) releaseQuorum(ctx context.Context, lost error) error {
 		return nil
 	case err != nil:
 		return redoubt.UnknownOutcome(err)
-	case len(l.holds)-answered+held >= l.need: // the unreachable masters may have held it
+	case len(l.parts)-answered+held >= l.need: // the unreachable masters may have held it
 		return errors.Join(errs...)
 	}
 	return ErrTaken
 }
 
-// free releases the hold on its own master.
-func (h *hold) free(ctx context.Context) error {
+// free releases the part on its own master.
+func (h *heldLease) free(ctx context.Context) error {
 	h.lease.mu.Lock()
 	released := h.released
 	h.lease.mu.Unlock()

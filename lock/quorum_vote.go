@@ -183,18 +183,18 @@ func (b *ballot) confirm(ctx context.Context) (*Lease, error) {
 	for i, v := range votes {
 		t := b.ts[i]
 		t.kind = quorate{fence: fence, label: q.opts.Label}
-		h := &hold{target: t, family: q.masters[i], lease: l, id: b.r.ID, fence: fence}
+		h := &heldLease{target: t, family: q.masters[i], lease: l, id: b.r.ID, fence: fence}
 		if v.granted() && v.attempt.Token == fence {
 			h.deadline = deadline(v)
 		}
-		l.holds = append(l.holds, h)
+		l.parts = append(l.parts, h)
 	}
 	b.mu.Lock()
 	b.lease = l
 	b.mu.Unlock()
 	seen := 0
 	err := q.ask(ctx, q.patience(),
-		func(ctx context.Context, i int) error { return l.holds[i].confirm(ctx, q.opts.TTL) },
+		func(ctx context.Context, i int) error { return l.parts[i].confirm(ctx, q.opts.TTL) },
 		func(int, error) bool {
 			seen++
 			confirmed := l.confirmed()
@@ -217,16 +217,16 @@ func (b *ballot) confirm(ctx context.Context) (*Lease, error) {
 
 func deadline(v vote) time.Time { return v.sent.Add(v.attempt.TTL - drift(v.attempt.TTL)) }
 
-// confirm extends the hold unless its master has confirmed the lease's token.
-func (h *hold) confirm(ctx context.Context, ttl time.Duration) error {
+// confirm extends the part unless its master has confirmed the lease's token.
+func (h *heldLease) confirm(ctx context.Context, ttl time.Duration) error {
 	if !h.until().IsZero() {
 		return nil
 	}
 	return h.prolong(ctx, ttl)
 }
 
-// prolong extends the hold on its own master.
-func (h *hold) prolong(ctx context.Context, ttl time.Duration) error {
+// prolong extends the part on its own master.
+func (h *heldLease) prolong(ctx context.Context, ttl time.Duration) error {
 	sent := time.Now()
 	held, granted, err := wire.ReadExtend(h.family.client.Do(ctx, h.kind.extend(h.keys, h.id, ttl)))
 	if err != nil {
@@ -244,7 +244,7 @@ func (h *hold) prolong(ctx context.Context, ttl time.Duration) error {
 
 // undoLate undoes an extension with a lost reply that may have taken a master again after the
 // end of the lease.
-func (h *hold) undoLate(err error) {
+func (h *heldLease) undoLate(err error) {
 	if h.lease.need > 0 && errors.Is(err, redoubt.ErrUnknownOutcome) && h.lease.Err() != nil {
 		h.family.undo(context.Background(), h.target, h.id)
 	}
@@ -255,7 +255,7 @@ func (l *Lease) confirmed() (n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := time.Now()
-	for _, h := range l.holds {
+	for _, h := range l.parts {
 		if h.deadline.After(now) {
 			n++
 		}
@@ -263,7 +263,7 @@ func (l *Lease) confirmed() (n int) {
 	return n
 }
 
-// form lets l last as long as a majority of its holds.
+// form lets l last as long as a majority of its parts.
 func (l *Lease) form() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -276,7 +276,7 @@ func (l *Lease) form() error {
 		return nil
 	}
 	ttl := l.family.opts.TTL
-	for _, h := range l.holds {
+	for _, h := range l.parts {
 		at := time.Now().Add(min(ttl/20, time.Second)) // masters that have not granted it yet
 		if !h.deadline.IsZero() {
 			at = renewAt(h.deadline.Add(-ttl), ttl)

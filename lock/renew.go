@@ -36,16 +36,16 @@ type renewer struct {
 	routes map[route]*queue
 }
 
-// A task is due at a time: it renews hold or, when that is nil, checks whether lease has
+// A task is due at a time: it renews part or, when that is nil, checks whether lease has
 // ended.
 type task struct {
 	at    time.Time
 	index int // in the agenda, counted from 1; 0: not in it
 	lease *Lease
-	hold  *hold
+	part  *heldLease
 }
 
-// renewal is a hold's part in the renewer.
+// renewal is a part's state in the renewer.
 type renewal struct {
 	task
 
@@ -69,7 +69,7 @@ type route struct {
 
 // A queue is the renewals that are due on one route.
 type queue struct {
-	holds   []*hold
+	parts   []*heldLease
 	senders int
 }
 
@@ -100,18 +100,18 @@ func renewAt(sent time.Time, ttl time.Duration) time.Time {
 func gather(ttl time.Duration) time.Duration { return min(ttl/100, 100*time.Millisecond) }
 
 // add renews h at the given time.
-func (r *renewer) add(h *hold, at time.Time) {
+func (r *renewer) add(h *heldLease, at time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !h.renewal.over {
-		h.renewal.hold, h.renewal.lease = h, h.lease
+		h.renewal.part, h.renewal.lease = h, h.lease
 		r.put(&h.renewal.task, at)
 	}
 }
 
-// remove ends the renewals of a hold. The timer stays set: firing in vain costs less than
+// remove ends the renewals of a part. The timer stays set: firing in vain costs less than
 // setting it again for every lock and unlock.
-func (r *renewer) remove(h *hold) {
+func (r *renewer) remove(h *heldLease) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	h.renewal.over = true
@@ -171,7 +171,7 @@ func (r *renewer) arm() {
 
 // fire runs the due tasks.
 func (r *renewer) fire() {
-	var renew []*hold
+	var renew []*heldLease
 	var over []*Lease
 	r.mu.Lock()
 	r.next = time.Time{}
@@ -179,15 +179,15 @@ func (r *renewer) fire() {
 	for len(r.agenda) > 0 {
 		e := r.agenda[0]
 		early := time.Duration(0)
-		if e.hold != nil {
-			early = gather(e.hold.ttl())
+		if e.part != nil {
+			early = gather(e.part.ttl())
 		}
 		if e.at.Sub(now) > early {
 			break
 		}
 		heap.Pop(&r.agenda)
-		if e.hold != nil {
-			renew = append(renew, e.hold)
+		if e.part != nil {
+			renew = append(renew, e.part)
 		} else {
 			over = append(over, e.lease)
 		}
@@ -201,10 +201,10 @@ func (r *renewer) fire() {
 	}
 }
 
-// renew hands holds to the senders of their nodes.
-func (r *renewer) renew(holds []*hold) {
-	routes := make([]route, len(holds))
-	for i, h := range holds {
+// renew hands parts to the senders of their nodes.
+func (r *renewer) renew(parts []*heldLease) {
+	routes := make([]route, len(parts))
+	for i, h := range parts {
 		routes[i] = route{r.client.Node(h.key()), h.ttl()}
 	}
 	r.mu.Lock()
@@ -213,10 +213,10 @@ func (r *renewer) renew(holds []*hold) {
 		if r.routes[to] == nil {
 			r.routes[to] = new(queue)
 		}
-		r.routes[to].holds = append(r.routes[to].holds, holds[i])
+		r.routes[to].parts = append(r.routes[to].parts, parts[i])
 	}
 	for to, q := range r.routes {
-		for n := len(q.holds); n > 0 && q.senders < maxSenders; n -= maxRenewals {
+		for n := len(q.parts); n > 0 && q.senders < maxSenders; n -= maxRenewals {
 			q.senders++
 			go r.drain(to, q)
 		}
@@ -242,27 +242,27 @@ func (r *renewer) drain(to route, q *queue) {
 
 // batch takes the renewals for one pipeline, and drops ended ones. The renewer's mutex is
 // held.
-func (q *queue) batch() (batch []*hold) {
+func (q *queue) batch() (batch []*heldLease) {
 	bytes, i := 0, 0
-	for ; i < len(q.holds) && len(batch) < maxRenewals && bytes < maxRenewalBytes; i++ {
-		if h := q.holds[i]; !h.renewal.over {
+	for ; i < len(q.parts) && len(batch) < maxRenewals && bytes < maxRenewalBytes; i++ {
+		if h := q.parts[i]; !h.renewal.over {
 			batch = append(batch, h)
 			for _, key := range h.keys {
 				bytes += len(key)
 			}
 		}
 	}
-	if q.holds = q.holds[i:]; len(q.holds) == 0 {
-		q.holds = nil
+	if q.parts = q.parts[i:]; len(q.parts) == 0 {
+		q.parts = nil
 	}
 	return batch
 }
 
 // send renews leases in one pipeline and schedules their next renewals.
-func (r *renewer) send(holds []*hold, ttl time.Duration) {
+func (r *renewer) send(parts []*heldLease, ttl time.Duration) {
 	now := time.Now()
-	cmds := make([]redoubt.Cmd, 0, len(holds))
-	holds = slices.DeleteFunc(holds, func(h *hold) bool {
+	cmds := make([]redoubt.Cmd, 0, len(parts))
+	parts = slices.DeleteFunc(parts, func(h *heldLease) bool {
 		// The caller has extended this lease meanwhile: it is not due yet.
 		if until := h.until(); until.Sub(now) > ttl*4/5 {
 			r.add(h, renewAt(until.Add(-ttl), ttl))
@@ -271,14 +271,14 @@ func (r *renewer) send(holds []*hold, ttl time.Duration) {
 		cmds = append(cmds, h.kind.extend(h.keys, h.id, ttl))
 		return false
 	})
-	if len(holds) == 0 {
+	if len(parts) == 0 {
 		return
 	}
 	// A third of the TTL leaves time for more attempts, on other connections.
 	ctx, cancel := context.WithTimeout(redoubt.Patient(context.Background()), ttl/3)
 	defer cancel()
 	for i, reply := range r.client.Pipeline(ctx, cmds) {
-		h := holds[i]
+		h := parts[i]
 		held, granted, err := wire.ReadExtend(reply)
 		h.lease.mu.Lock()
 		h.renewal.err = err
@@ -299,14 +299,14 @@ func (r *renewer) send(holds []*hold, ttl time.Duration) {
 	}
 }
 
-// until is the hold's own deadline.
-func (h *hold) until() time.Time {
+// until is the part's own deadline.
+func (h *heldLease) until() time.Time {
 	h.lease.mu.Lock()
 	defer h.lease.mu.Unlock()
 	return h.deadline
 }
 
-func (h *hold) ttl() time.Duration { return h.lease.family.opts.TTL }
+func (h *heldLease) ttl() time.Duration { return h.lease.family.opts.TTL }
 
 // An agenda is a heap of tasks by their times.
 type agenda []*task
