@@ -1,7 +1,7 @@
-// Package redoubt is coordination for services on Redis: what its primitives
-// share. The primitives are in packages of their own: lock, ratelimit,
-// queue, fence, stock, bloom, cache, geo,
-// ttlhash, scan.
+// Package redoubt has the parts that all of Redoubt's primitives share: the
+// client, key names and errors. Each primitive is a package: lock,
+// ratelimit, queue, fence, stock, cache, bloom, bitmap, hll, geo, ttlhash,
+// scan.
 //
 // A program opens one [Client] by a URL, or makes one on the Redis client that it already
 // has, and passes that to the primitives:
@@ -18,8 +18,8 @@
 //		return ship(ctx, 42)
 //	})
 //
-// This package imports no Redis client. [Conn] is the narrow interface that one
-// is used through; package goredis implements it over go-redis, for one Redis
+// This package imports no Redis client. It talks to Redis through the narrow
+// interface [Conn]; package goredis implements it over go-redis, for one Redis
 // or Valkey from 6.2 on, for Sentinel and for Cluster.
 //
 // # Keys

@@ -13,7 +13,7 @@ var (
 
 	// ErrUnavailable is matched by the error of a call to a server that is known to be down: see
 	// [Options].DownAfter. The error is an [UnavailableError] or wraps one, which says since when. Behind
-	// `redoubt serve` it is a [ServerError] when serve says that a server behind it is down. When the
+	// `redoubt serve` it is a [ServerError] when serve says that one of its back ends is down. When the
 	// error also matches ErrUnknownOutcome, the command was under way when the server went down, and may
 	// have run.
 	ErrUnavailable = errors.New("redoubt: server unavailable")

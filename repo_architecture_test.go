@@ -15,7 +15,7 @@ import (
 	"testing"
 )
 
-// ARCHITECTURE.md has a picture of the house, which is generated from the imports, and names functions
+// ARCHITECTURE.md has a picture of the packages, which is generated from the imports, and names functions
 // and files, which must exist.
 
 var updatePicture = flag.Bool("update-picture", false, "draw the picture in ARCHITECTURE.md anew")
@@ -106,8 +106,8 @@ func picture(imports map[string][]string) string {
 		lines[n][to] = append(lines[n][to], roomName(name))
 	}
 	var b strings.Builder
-	b.WriteString("Each package stands above everything that it imports. An arrow leads to its imports; imports that one of\n" +
-		"these imports too are left out.\n\n```\n")
+	b.WriteString("Each package is drawn above all packages that it imports. The arrow lists its imports; an import that\n" +
+		"another listed package already brings is omitted.\n\n```\n")
 	for n := len(lines) - 1; n >= 0; n-- {
 		var drawn []string
 		for to, names := range lines[n] {

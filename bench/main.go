@@ -13,7 +13,7 @@
 //	go run . -suite hll       # visitors counted, against PFADD
 //	go run . -suite cache     # hits, a cold key and an expiry storm, against peers' libraries
 //	go run . -suite ttlhash   # hashes whose fields expire: reads, writes, sweeping, bytes
-//	go run . -suite serve     # redoubt serve against the server behind it
+//	go run . -suite serve     # redoubt serve against its back end
 //	go run . -suite proxy     # redoubt serve --pools against nutcracker
 //	go run . -suite memcached # the same in front of memcached
 //	go run . -suite engine    # the embedded engine against redis-server

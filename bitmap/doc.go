@@ -1,5 +1,5 @@
-// Package bitmap keeps yes or no, or small numbers, in bits on Redis: calendars of marked days,
-// bitmaps without the limit of 2^32, and records of small integers.
+// Package bitmap stores flags and small numbers as bits on Redis: calendars of marked days, bitmaps of
+// up to 2^63 bits, and records of small integers.
 //
 // # Calendars
 //
@@ -28,7 +28,7 @@
 //	…
 //	stayed, err := maps.CountOf(ctx, bitmap.And, "active:2026-11-20", "active:2026-11-21")
 //
-// [Maps.Combine] and [Maps.CountOf] are BITOP across maps, also where their keys are in different
+// [Maps.Combine] and [Maps.CountOf] apply BITOP to whole maps, even if their keys are in different
 // slots. A map is for numbers that lie close together; use a set for numbers that lie anywhere, such
 // as hashes.
 //
@@ -52,18 +52,19 @@
 //
 // A calendar answers as a set of days, a map as a set of numbers, and a combination of maps as a
 // combination of sets, on a cluster too. The server's clock and the time zone decide what day it is,
-// also where clocks are turned. Every bit that is set is counted, even if another process deletes the
-// map meanwhile or the process that makes a shard dies. A map expires as a whole. Many calendars, bits
-// or records are one round trip to each server. A field of a record wraps, saturates or refuses as
-// declared; a refused call changes nothing. Bad input is refused and nothing is written. All this
-// holds while the server keeps its data.
+// also where clocks are turned. Every bit that is set is counted, even if either another process
+// deletes the map meanwhile or the process that creates a shard dies, but not both. A map expires
+// as a whole. Many calendars, bits or records are one round trip to each server. A field of a
+// record wraps, saturates or refuses as declared; a refused call changes nothing. Bad input is
+// refused and nothing is written. All this holds while the server keeps its data.
 //
 // # What is not promised
 //
 // A call that reads or changes several shards of a map is not atomic: bits that are set meanwhile may
-// count or not. A process may make a shard while another deletes the map, and die before it has told
-// the index again; then the bits of the shard are set and not counted. The server does not keep the
-// fields of a record with it: programs that declare other fields in the same places read nonsense.
+// count or not. If a process creates a shard while another deletes the map, and dies before it
+// updates the index again, the shard's bits are set but not counted. The server does not store the
+// declaration of a record's fields: a program that declares other fields at the same offsets reads
+// wrong values.
 //
 // # How it works
 //
@@ -76,7 +77,8 @@
 //	<prefix>:{<name>}:record     string  the fields, packed as BITFIELD does, without gaps
 //
 // The bits of a map are in shards of 262,144, with hash tags of their own. So a map is spread over the
-// nodes of a cluster and takes memory only where bits are set: up to 32 KiB for each such shard. The
-// index of a map is told of a shard before the shard is made, and again after that. So a shard whose
-// map is deleted meanwhile, or whose maker dies, is at worst known to the index and does not exist.
+// nodes of a cluster and takes memory only where bits are set: up to 32 KiB for each such shard. A
+// process enters a shard into the map's index before it creates the shard, and again afterwards. If
+// the map is deleted in between or the process dies, the index at worst names a shard that does not
+// exist.
 package bitmap

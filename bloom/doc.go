@@ -14,9 +14,10 @@
 //	…
 //	maybe, err := seen.MayContain(ctx, "bob@example.com")
 //
-// If MayContain returns false, the item was never added. If it returns true, the item was added, or
-// the answer is a false positive: at the capacity one in a hundred items that were never added gets
-// one here, and fewer before. AddMany and MayContainMany take many items in one round trip.
+// If MayContain returns false, the item was never added. If it returns true, the item was added, or the
+// answer is a false positive. Here a filter at its capacity gives a false positive for one in a hundred
+// items that were never added; an emptier filter for fewer. AddMany and MayContainMany take many items
+// in one round trip.
 //
 //   - [Filter.Rebuild] and [Filter.Grow] fill a new generation from the place where the items are
 //     stored, while the filter is in use.
@@ -27,11 +28,11 @@
 // # What is promised
 //
 // While the server keeps its data: an item whose Add returned is found by every process, during and
-// after a rebuild too. When several processes add an item at once, it is new to one of them. The error
-// rate at the capacity is at most the one of the spec. Many items are one round trip to each server. A
-// mirror finds every item that was added more than MaxAge before; if it gets no news for that long, it
-// answers "maybe" to everything. A sliding filter finds every item that was added within its window,
-// and forgets it at most a period later.
+// after a rebuild too. When several processes add an item at once, it is new to one of them. Up to its
+// capacity, a filter's error rate is at most Spec.ErrorRate. Many items are one round trip to each
+// server. A mirror finds every item that was added more than MaxAge before; if it gets no news for
+// that long, it answers "maybe" to everything. A sliding filter finds every item that was added within
+// its window, and forgets it at most a period later.
 //
 // When the server loses data: a lost key, or an error, makes the answer "maybe" and never "no". If a
 // process dies while it makes or rebuilds a filter, the filter works, and another process removes the
@@ -39,23 +40,23 @@
 //
 // # What is not promised
 //
-// When a primary fails, writes that no replica had are lost, as always with Redis. Their items are
-// lost without a sign; only whole keys are missed. When the key that describes the filter is lost too,
-// Open makes a new filter. An item can't be deleted: rebuild without it. At the end of a rebuild, in
-// the moment between the deletion of the old keys and the change, answers are "maybe", and Add may call
-// an item old that the iterator has given. The hash is fast and not secret: an attacker who chooses the
-// items can choose false positives. A sliding filter tolerates clocks of a cluster's nodes that are up
-// to a second apart, or half a period if that is less.
+// When a primary fails, writes that no replica had are lost, as always with Redis. A filter can't
+// detect lost items; it detects only whole keys that are missing. When the key that describes the
+// filter is lost too, Open makes a new filter. An item can't be deleted: rebuild without it. At the end
+// of a rebuild, in the moment between the deletion of the old keys and the change, answers are "maybe",
+// and Add may report an item as not new if the iterator has supplied it. The hash is fast and not
+// secret: an attacker who chooses the items can choose false positives. For a sliding filter the clocks
+// of a cluster's nodes may differ by up to a second, or half a period if that is less.
 //
 // # How it works
 //
 // A filter consists of blocks of 512 bits. The hash of an item chooses a block and 1 to 16 bits in it
 // (Putze, Sanders, Singler: Cache-, Hash- and Space-Efficient Bloom Filters, 2007). So looking up an
 // item is one GETRANGE of 64 bytes. It needs no script, and a replica can answer it. Other filters on
-// Redis look up each bit alone. It takes 9.94 bits an item at an error rate of 0.01, where a classic
-// filter takes 9.59; 7.45 at 0.03, 15.5 at 0.001; below 0.0001 at least a third more than a classic
-// filter. Rejected: one bit in each of 8 words (split blocks), which saves a little time in memory and
-// takes 10.1 bits at 0.01.
+// Redis look up each bit separately. A filter of this package takes 9.94 bits an item at an error rate
+// of 0.01, where a classic filter takes 9.59; 7.45 at 0.03, 15.5 at 0.001; below 0.0001 at least a
+// third more than a classic filter. Rejected: one bit in each of 8 words (split blocks), which saves a
+// little time in memory and takes 10.1 bits at 0.01.
 //
 // The blocks are in keys of at most 4 MiB, with hash tags of their own, so a filter is spread over the
 // nodes of a cluster:

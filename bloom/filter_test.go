@@ -432,8 +432,8 @@ func TestMaybeWithAnError(t *testing.T) {
 
 // A process that began long ago to make the filter does not replace a lost key by zeros.
 //
-// Promise: a process that dies while it makes or rebuilds a filter leaves a filter that works, and
-// no keys that stay.
+// Promise: if a process dies while it makes or rebuilds a filter, the filter still works, and no
+// leftover keys remain.
 func TestMakingAFilterTakesItsTime(t *testing.T) {
 	each(t, func(t *testing.T, e *env) {
 		spec := bloom.Spec{Capacity: 100, ErrorRate: 0.01}
@@ -457,8 +457,8 @@ func TestMakingAFilterTakesItsTime(t *testing.T) {
 
 // The next Open completes a filter that was made halfway.
 //
-// Promise: a process that dies while it makes or rebuilds a filter leaves a filter that works, and
-// no keys that stay.
+// Promise: if a process dies while it makes or rebuilds a filter, the filter still works, and no
+// leftover keys remain.
 func TestOpenGoesOn(t *testing.T) {
 	each(t, func(t *testing.T, e *env) {
 		spec := bloom.Spec{Capacity: 7_000_000, ErrorRate: 0.01}

@@ -185,8 +185,8 @@ func TestAddsDuringRebuilds(t *testing.T) {
 
 // A rebuild whose process is gone blocks the next one for a minute. Then the next one takes over.
 //
-// Promise: a process that dies while it makes or rebuilds a filter leaves a filter that works, and
-// no keys that stay.
+// Promise: if a process dies while it makes or rebuilds a filter, the filter still works, and no
+// leftover keys remain.
 func TestDeadBuilder(t *testing.T) {
 	each(t, func(t *testing.T, e *env) {
 		clock := frozenclock.New(e.Conn, wire.Scripts(), nil)
@@ -236,8 +236,8 @@ func TestDeadBuilder(t *testing.T) {
 // When the process that rebuilds dies after all items are in, other processes complete the rebuild.
 // Info changes nothing.
 //
-// Promise: a process that dies while it makes or rebuilds a filter leaves a filter that works, and
-// no keys that stay.
+// Promise: if a process dies while it makes or rebuilds a filter, the filter still works, and no
+// leftover keys remain.
 func TestOthersEndARebuild(t *testing.T) {
 	each(t, func(t *testing.T, e *env) {
 		spec := bloom.Spec{Capacity: 1000, ErrorRate: 0.01}
@@ -302,8 +302,8 @@ func TestNobodyMissesTheEndOfARebuild(t *testing.T) {
 // A process that does not know whether all items are in does not give up the rebuild: others may
 // have completed it.
 //
-// Promise: a process that dies while it makes or rebuilds a filter leaves a filter that works, and
-// no keys that stay.
+// Promise: if a process dies while it makes or rebuilds a filter, the filter still works, and no
+// leftover keys remain.
 func TestRebuildOfUnknownOutcome(t *testing.T) {
 	each(t, func(t *testing.T, e *env) {
 		spec := bloom.Spec{Capacity: 1000, ErrorRate: 0.01}
@@ -326,8 +326,8 @@ func TestRebuildOfUnknownOutcome(t *testing.T) {
 // A process that was taken for dead and continues gets an error, and does not put in use the
 // generation that another fills.
 //
-// Promise: a process that dies while it makes or rebuilds a filter leaves a filter that works, and
-// no keys that stay.
+// Promise: if a process dies while it makes or rebuilds a filter, the filter still works, and no
+// leftover keys remain.
 func TestTakenOverRebuild(t *testing.T) {
 	each(t, func(t *testing.T, e *env) {
 		clock := frozenclock.New(e.Conn, wire.Scripts(), nil)
@@ -360,8 +360,8 @@ func TestTakenOverRebuild(t *testing.T) {
 
 // A rebuild that takes long is not taken for dead.
 //
-// Promise: a process that dies while it makes or rebuilds a filter leaves a filter that works, and
-// no keys that stay.
+// Promise: if a process dies while it makes or rebuilds a filter, the filter still works, and no
+// leftover keys remain.
 func TestLongRebuild(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, err := engine.Open(t.Context(), engine.Options{})

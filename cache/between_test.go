@@ -57,8 +57,8 @@ func isScript(cmd redoubt.Cmd, name string) bool {
 // A value that was read before the local level listens is not kept, because it may have been
 // invalidated meanwhile.
 //
-// Promise: while a process is connected, its local level serves no value older than 100 ms; while
-// it is not, none older than LocalTTL, and StaleIfError if it is set.
+// Promise: while a process is connected, its local level lags by at most 100 ms after an Invalidate
+// or Set; while it is not, it serves no value older than LocalTTL plus StaleIfError.
 func TestLocalLevelBeginsEmpty(t *testing.T) {
 	each(t, func(t *testing.T, e *env) {
 		b, s, conn := e.users(), newSource("old"), newHooked(e)

@@ -30,20 +30,20 @@
 //
 // # What is promised
 //
-// While the server keeps its data: one of all callers in all processes loads a key. After Invalidate
-// or Set has returned nil, a Get that begins later does not return an older value, in the process that
-// called it and in all processes without a local level. In other processes with a local level no value
-// is older than 100 ms while they are connected, and none is older than LocalTTL, and StaleIfError if
-// it is set, while they are not. If a process dies while it loads, others wait for at most
-// Options.Lease; a slow process keeps its lease. Waiters are woken. The cache remembers that the source
-// does not have a key, separately from all values. Entries that are stored together do not expire
-// together. A tag invalidates all entries that have it, also entries that are being loaded.
+// While the server keeps its data: of all callers in all processes, only one loads a missing key. After
+// Invalidate or Set has returned nil, a Get that begins later does not return an older value, in the
+// process that called it and in all processes without a local level. Another process with a local level
+// lags behind them by at most 100 ms while it is connected. While it is not, it returns no value
+// older than LocalTTL plus StaleIfError. If a process dies while it loads, others wait for at most
+// Options.Lease; a slow process keeps its lease. Waiters are woken. The cache remembers that the
+// source does not have a key, separately from all values. Entries that are stored together do not
+// expire together. A tag invalidates all entries that have it, also entries that are being loaded.
 //
 // Always: the error or panic of a loader reaches the callers that wait for it in its process, and the
 // next Get loads again. A caller whose ctx ends returns alone; the load continues. At most MaxLoads
-// loads run in a process, and a source that fails gets no calls for a while. A server that is down is
-// not an error of Get. A stale value is served for the time that was chosen and no longer. A hit of
-// the local level does not allocate.
+// loads run in a process, and a source that fails gets no calls for a while. Get does not fail
+// because the server is down: it asks the source. A stale value is served no longer than the options
+// allow. A hit of the local level does not allocate.
 //
 // # What is not promised
 //
@@ -52,10 +52,9 @@
 // primary fails, an invalidation that no replica had is lost, as always with Redis; the TTL bounds how
 // long the old value stays. A source whose replicas lag may give the loader an old value: read from its
 // primary, or invalidate again later. Of two Sets at once either may win. All callers share the values
-// of the local level and must not change what they point to. A local level gets the invalidations of
-// Invalidate, InvalidateTag and Set, and not a DEL by hand. The clocks of a cluster's nodes may be up to
-// a second apart: tags allow for it. A clock that is set back may hide from a load under way that its
-// tag was invalidated.
+// of the local level and must not change what they point to. A local level learns of Invalidate,
+// InvalidateTag and Set, but not of a manual DEL. Tags tolerate clocks of a cluster's nodes that differ
+// by up to a second. If a clock is set back, a load in progress may miss that its tag was invalidated.
 //
 // # How it works
 //
@@ -82,8 +81,8 @@
 // process renews its lease while the load lasts, so a lease can be short. The command that takes a
 // lease is never sent twice.
 //
-// In a process one flight looks up a key for all callers. A caller that joins it later gets the value
-// only if that is no older than the call: see flight.go.
+// Within a process, one lookup serves all concurrent callers of a key. A caller that joins it gets the
+// value only if the value is no older than the call: see flight.go.
 //
 // One caller loads a value again in the background before it expires. The probability of that rises as
 // the expiry comes near: now + δ·β·(-ln rand) ≥ expiry, where δ is how long the load took (Vattani,
@@ -92,9 +91,8 @@
 // The local level gets invalidations by pub/sub, on one channel for each cache, and drops everything
 // after a lost connection. The script that deletes a key also publishes it, so one never happens without
 // the other. Rejected for now: RESP3 tracking, which would also report keys that somebody else deletes
-// and evicted keys. It is bound to the connections that read, which the client underneath does not give
-// out and an engine in the process does not have, and the server has to remember which connection read
-// which key.
+// and evicted keys. Tracking is tied to the connections that read: go-redis does not expose them, and
+// an embedded engine has none. The server would also have to remember which connection read which key.
 //
 // Tags are sorted sets of keys, by expiry:
 //

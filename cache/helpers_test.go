@@ -71,7 +71,7 @@ func TestMain(m *testing.M) {
 // full says that the tests of guarantees run at their full length: CACHE=full.
 func full() bool { return os.Getenv("CACHE") == "full" }
 
-// newLocalClient returns a Client on an engine in the process.
+// newLocalClient returns a Client on an embedded engine.
 func newLocalClient(t testing.TB) *redoubt.Client {
 	t.Helper()
 	e, err := engine.Open(t.Context(), engine.Options{})

@@ -9,8 +9,8 @@ import (
 )
 
 // Set stores a value for key and replaces any other. Loads of the key that are running are not
-// stored. Use it where the value is at hand anyway. Of two Sets at once the later one wins, which
-// need not be the later write to the source: where that matters, call [Cache.Invalidate] after the
+// stored. Use it where you already have the value. If two Sets run at once, either may win,
+// whichever write to the source was later: where that matters, call [Cache.Invalidate] after the
 // commit.
 //
 // One round trip, and two more for tags. After an error that matches redoubt.ErrUnknownOutcome the

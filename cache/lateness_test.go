@@ -120,8 +120,8 @@ func (h *history) read(ctx context.Context, t *testing.T, c *cache.Cache[string,
 
 // After an invalidation the values in other processes are no older than the bound.
 //
-// Promise: while a process is connected, its local level serves no value older than 100 ms; while
-// it is not, none older than LocalTTL, and StaleIfError if it is set.
+// Promise: while a process is connected, its local level lags by at most 100 ms after an Invalidate
+// or Set; while it is not, it serves no value older than LocalTTL plus StaleIfError.
 func TestOtherLocalLevelsAgainstWrites(t *testing.T) {
 	each(t, func(t *testing.T, e *env) {
 		times := 300
@@ -172,8 +172,8 @@ func (h *history) log(t *testing.T) {
 
 // While the server is down no value is older than LocalTTL, and afterwards values are fresh again.
 //
-// Promise: while a process is connected, its local level serves no value older than 100 ms; while
-// it is not, none older than LocalTTL, and StaleIfError if it is set.
+// Promise: while a process is connected, its local level lags by at most 100 ms after an Invalidate
+// or Set; while it is not, it serves no value older than LocalTTL plus StaleIfError.
 func TestLocalLevelsAgainstRestarts(t *testing.T) {
 	t.Parallel()
 	restarts := 3

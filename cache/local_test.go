@@ -34,8 +34,8 @@ func kept(t *testing.T, c *cache.Cache[string, string], key string, load cache.L
 
 // An invalidation anywhere reaches all local levels in 100 ms.
 //
-// Promise: while a process is connected, its local level serves no value older than 100 ms; while
-// it is not, none older than LocalTTL, and StaleIfError if it is set.
+// Promise: while a process is connected, its local level lags by at most 100 ms after an Invalidate
+// or Set; while it is not, it serves no value older than LocalTTL plus StaleIfError.
 func TestLocalLevelsHear(t *testing.T) {
 	everywhere(t, func(t *testing.T, e *env) {
 		a, b, s := e.users(withLocal), e.users(withLocal), newSource("0")
@@ -97,8 +97,8 @@ func TestLocalJitter(t *testing.T) {
 // A process that was cut off during an invalidation drops all entries when it is connected again;
 // until then it drops entries older than LocalTTL.
 //
-// Promise: while a process is connected, its local level serves no value older than 100 ms; while
-// it is not, none older than LocalTTL, and StaleIfError if it is set.
+// Promise: while a process is connected, its local level lags by at most 100 ms after an Invalidate
+// or Set; while it is not, it serves no value older than LocalTTL plus StaleIfError.
 func TestLocalLevelCutOff(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, func(t *testing.T, b redistest.Backend) {
@@ -173,7 +173,7 @@ func TestLocalHitAllocatesNothing(t *testing.T) {
 
 // A server that is down gets no calls for a while. The source is asked, or a stale value is served.
 //
-// Promise: a server that is down is not an error of Get.
+// Promise: Get does not fail because the server is down: it asks the source.
 func TestServerDown(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -232,10 +232,10 @@ func keptOnce(t *testing.T, c *cache.Cache[string, string], key string, load cac
 
 // A server that comes back is used again, and the local level drops its earlier values.
 //
-// Promise: a server that is down is not an error of Get.
+// Promise: Get does not fail because the server is down: it asks the source.
 //
-// Promise: while a process is connected, its local level serves no value older than 100 ms; while
-// it is not, none older than LocalTTL, and StaleIfError if it is set.
+// Promise: while a process is connected, its local level lags by at most 100 ms after an Invalidate
+// or Set; while it is not, it serves no value older than LocalTTL plus StaleIfError.
 func TestServerRestart(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

@@ -18,7 +18,7 @@ import (
 
 // One of many callers in many processes loads.
 //
-// Promise: one of all callers in all processes loads a key.
+// Promise: of all callers in all processes, only one loads a missing key.
 func TestColdKey(t *testing.T) {
 	everywhere(t, func(t *testing.T, e *env) {
 		o := coldOrders{Addrs: e.addrs, Cluster: len(e.addrs) > 1, Prefix: e.Prefix, Processes: 8, Callers: 100}

@@ -257,7 +257,7 @@ func TestTags(t *testing.T) {
 	})
 }
 
-// Promise: one of all callers in all processes loads a key.
+// Promise: of all callers in all processes, only one loads a missing key.
 func TestGetManyIsOneLoad(t *testing.T) {
 	each(t, func(t *testing.T, e *env) {
 		a, b := e.users(), e.users()

@@ -12,7 +12,7 @@ import (
 
 // A stale value is served at once while one caller loads, for the chosen time.
 //
-// Promise: a stale value is served for the time that was chosen and no longer.
+// Promise: a stale value is served no longer than the options allow.
 func TestStaleFor(t *testing.T) {
 	each(t, func(t *testing.T, e *env) {
 		c, s := e.timed(func(o *options) { o.TTL, o.StaleFor, o.NoJitter = time.Hour, time.Hour, true }), newSource("old")
@@ -71,7 +71,7 @@ func TestFailedRefresh(t *testing.T) {
 
 // Stale values stand in for a failing source for the chosen time.
 //
-// Promise: a stale value is served for the time that was chosen and no longer.
+// Promise: a stale value is served no longer than the options allow.
 func TestStaleIfError(t *testing.T) {
 	each(t, func(t *testing.T, e *env) {
 		c, s := e.timed(func(o *options) { o.StaleIfError, o.NoBreaker = time.Hour, true }), newSource("old")

@@ -10,9 +10,9 @@
 //	client, err := redoubt.New(e, redoubt.Options{})
 //	locks, err := lock.New(client, lock.Options{})
 //
-// Without [Options.Dir] the data is lost when the process ends. A program that chooses its server by
-// a URL imports this package for its effect: redoubt.Open then takes "embedded:", and "embedded:/path"
-// for an engine that saves its data in a directory.
+// Without [Options.Dir] the data is lost when the process ends. A program that opens its server by URL
+// needs only `import _` of this package: redoubt.Open then accepts "embedded:" (memory only) and
+// "embedded:/path" (saved in that directory).
 //
 // Package server lets other processes use an Engine, from any Redis client. Package enginetest has an
 // engine for unit tests, whose clock the test sets.

@@ -46,15 +46,14 @@
 //     [ErrStale], has the largest token seen.
 //   - Commands are sent again after a lost reply only if their flags allow it.
 //
-// docs/promises.md names the tests that hold each promise.
+// docs/promises.md names the tests that check each promise.
 //
 // # What is not promised
 //
 // Writes that bypass the guard are not checked. The largest token may be lost: by
 // eviction, by a failover of the Redis that keeps it, or when [Options].Keep ends.
-// The next token is then accepted, whatever it is. A guard on the same Redis as
-// the lock lasts as long as that Redis; a database that keeps its own tokens is
-// better.
+// The next token is then accepted, whatever it is. A guard on the lock's own Redis
+// is only as durable as that Redis: prefer a database that keeps its own tokens.
 //
 // A resource knows only the tokens that it has seen. Between the acquire of a new
 // holder and its first write, the earlier holder can still write.

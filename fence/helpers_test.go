@@ -26,7 +26,7 @@ func each(t *testing.T, run func(t *testing.T, e *env)) {
 	testenv.EachServer(t, func(t *testing.T, e *testenv.Env) { run(t, &env{e}) })
 }
 
-// guard returns a Guard with connections of its own, like that of another
+// guard returns a Guard with its own connections, like that of another
 // process.
 func (e *env) guard(opts fence.Options) *fence.Guard { return e.guardOn(e.Redis, opts) }
 

@@ -38,11 +38,11 @@
 // # What is not promised
 //
 // When a primary fails, writes that no replica had are lost, as always with Redis. A member whose cell is
-// lost is not found until the next Add. A member whose cell survives and whose home is lost may be
-// found at an old place too, until the index is deleted. Distances are on a sphere. Redis 6.2 before
-// 6.2.7 has an error in GEOSEARCH that can lose members at the edge of a large box. When several
-// processes move one member at once, the order of the moves is not defined. While a cell is split,
-// clients that change it wait, some tens of milliseconds.
+// lost is not found until the next Add. If a member's cell survives but its entry in the index of
+// members is lost, a query may also find it at an old place, until the index is deleted. Distances are
+// on a sphere. Redis 6.2 before 6.2.7 has an error in GEOSEARCH that can lose members at the edge of a
+// large box. When several processes move one member at once, the order of the moves is not defined.
+// While a cell is split, clients that change it wait, some tens of milliseconds.
 //
 // # How it works
 //
@@ -85,10 +85,11 @@
 //  5. close: the old cell notes that the step is complete.
 //
 // From 2 on any process can complete the step, and may repeat parts of it. A process that looks for the
-// member finds the note in its old cell and completes the step first. A member that a step has brought
-// leaves once: the old cell refuses a second step that follows the same one, for example by a mover
-// that was suspended while the member went away and came back. So the steps of a member form a
-// sequence. A new member is announced, then assigned (from then on it is a member), and then it arrives.
+// member finds the note in its old cell and completes the step first. After each arrival a member can
+// leave only once: the cell refuses a second departure that refers to the same arrival. Such a
+// departure comes, for example, from a mover that was suspended while the member left and came back. So
+// the steps of a member form a sequence. A new member is announced, then assigned (from then on it is a
+// member), and then it arrives.
 //
 // The index of members may name a cell that was split since or is split later. It names the cell where
 // the member was announced, and a process asks all parts of that cell. When it sees the member in two
@@ -98,11 +99,11 @@
 // members that have left since the query began, with a second to spare. Say that a member is in the
 // area all the time. When the query begins, the member is in one cell, or has left another cell for it.
 // When the query reads that cell, the member is announced there, or it is there, or it has left and its
-// note names its destination. The query finds the members that are there. It looks up the current place
-// of the others, in two more round trips, and only if their note names a place in the area and they
-// were not found elsewhere. So the query misses no member. It finds none twice, because an
-// announcement counts only once the old cell confirms it. This needs no clocks that agree: the server
-// that wrote the times of a note also compares them. A query that takes longer than 8 s starts again.
+// note names its destination. The query finds the members that are there. It looks up the other members
+// in two more round trips, unless their note names a place outside the area or another cell has
+// returned them. So the query misses no member. It finds none twice, because an announcement counts
+// only once the old cell confirms it. This needs no clocks that agree: the server that wrote the times
+// of a note also compares them. A query that takes longer than 8 s starts again.
 //
 // A mover that dies before 2 leaves an announcement. A query removes it after 30 s: 2 can't happen any
 // more by then, because it is refused 5 s after the mover read the member's place. A mover that dies

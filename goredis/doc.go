@@ -18,7 +18,7 @@
 //     was silent for DownAfter: see [redoubt.Options].
 //   - A command whose reply was lost is sent again, at most three times, when it is flagged ReadOnly or
 //     Idempotent. Otherwise its error matches [redoubt.ErrUnknownOutcome].
-//   - Behind `redoubt serve` the same holds for the server behind it. serve has error replies for a lost
+//   - Behind `redoubt serve` the same holds for its back end. serve has error replies for a lost
 //     reply and for a command that was not sent, and this package handles them like a broken connection.
 //     When serve knows that a server is down, the call fails at once with an error that matches
 //     [redoubt.ErrUnavailable].
@@ -27,13 +27,14 @@
 // # Contexts
 //
 // While go-redis waits for a reply it ignores a cancelled context, and it respects a deadline only when
-// ContextTimeoutEnabled is set. So this package runs a call whose context can end on a goroutine of its
-// own. When the context ends, the caller leaves that goroutine behind; it ends with the client's
-// time-out and uses a private copy of the command.
+// ContextTimeoutEnabled is set. So if a call's context can end, this package runs the call on a
+// separate goroutine. When the context ends, the caller leaves that goroutine behind; it ends with the
+// client's time-out and uses a private copy of the command.
 //
-// The goroutine costs as much as the call. A client of [Open] on one server avoids it: up to four calls
-// at a time have a connection outside the pool each, which is closed when the context ends. Hooks of
-// [Client.Redis] don't see these calls. Hooks of a client given to [Wrap] see every call.
+// The goroutine costs as much as the call. A client from [Open] on one server avoids it for up to four
+// calls at a time. Each of them uses its own connection outside the pool, and the package closes that
+// connection when the context ends. Hooks of [Client.Redis] don't see these calls. Hooks of a client
+// given to [Wrap] see every call.
 //
 // # Merged reads
 //

@@ -7,7 +7,7 @@ import (
 )
 
 // These read the errors by which `redoubt serve` tells what became of a command when the
-// server behind it failed. Package proxy makes the errors.
+// back end failed. Package proxy makes the errors.
 
 // lostBehind reports whether the reply is lost: the command may have run.
 func lostBehind(se redoubt.ServerError) bool {
@@ -20,7 +20,7 @@ func unsentBehind(se redoubt.ServerError) bool {
 	return strings.HasPrefix(string(se), "ERR redoubt: ") && strings.HasSuffix(string(se), ": the command was not sent")
 }
 
-// downBehind reports whether the server behind is known to be down.
+// downBehind reports whether the back end is known to be down.
 func downBehind(se redoubt.ServerError) bool {
 	return strings.HasPrefix(string(se), "ERR redoubt: back end ") && strings.Contains(string(se), " is unreachable: ") ||
 		strings.HasPrefix(string(se), "ERR redoubt: server ") && strings.Contains(string(se), "unavailable since ")

@@ -1,5 +1,5 @@
-// Package hll counts the visitors of pages on Redis: how many different visitors each page had by the
-// day or by the hour, and how many views. It adds hardly any load to the server.
+// Package hll counts the distinct visitors and the views of each page on Redis, by day or by hour,
+// with hardly any load on the server.
 //
 // # Use
 //
@@ -20,21 +20,21 @@
 //
 // # What is promised
 //
-// A batch adds to the server what PFADD of the same visitors would have added, to the register. The
-// standard error of an estimate is 0.81 %. A visitor of several pages, or on several days, is one
-// visitor of their union, in any slots. A view that was sent counts once, even if its batch is lost
-// and sent again. Counts are sent within FlushEvery, at FlushBytes, and by Close. A day is a day of
-// the time zone and is kept for as long as Keep says. While the server is away, unsent counts take at
-// most MaxBytes; a page whose key holds something else does not hold up the others. Bad input is
-// refused and nothing is written. All this holds while the server keeps its data.
+// A batch sets exactly the registers that PFADD of the same visitors would have set. The standard
+// error of an estimate is 0.81 %. A visitor of several pages, or on several days, is one visitor of
+// their union, in any slots. A view that was sent counts once, even if its batch is lost and sent
+// again. Counts are sent within FlushEvery, at FlushBytes, and by Close. A day is a day of the time
+// zone and is kept for as long as Keep says. While the server is away, unsent counts take at most
+// MaxBytes; a page whose key holds something else does not hold up the others. Bad input is refused
+// and nothing is written. All this holds while the server keeps its data.
 //
 // # What is not promised
 //
-// A process that dies loses the visits that it has not sent: the visits of the last
-// [Options.FlushEvery] (a second by default) and of the flush under way; while the server can't be
-// reached, all visits since then. The counts on the server and in other processes stay. The clock of
-// the process decides the period of a visit; the server is not asked. The hash is fast and not secret:
-// an attacker who chooses the names of visitors can make the estimate too high.
+// A process that dies loses the visits that it has not sent: usually the last [Options.FlushEvery] (a
+// second by default) and the flush under way, and during an outage of the server all visits since the
+// outage began. The counts on the server and in other processes stay. The clock of the process decides
+// the period of a visit; the server is not asked. The hash is fast and not secret: an attacker who
+// chooses the names of visitors can make the estimate too high.
 //
 // # How it works
 //
@@ -45,9 +45,9 @@
 //
 // Each process keeps registers of its own for the current pages and raises them in less than 100 ns a
 // visit. It sends them every second, or earlier when they take too much memory: one script for each
-// page that was visited. The script gets few registers as elements for PFADD, 8 bytes each, made to
-// have the wanted hash; it gets many registers as a sketch in the encoding of Redis, for PFMERGE. PFCOUNT
-// and PFMERGE read the keys.
+// page that was visited. A few registers are sent as elements for PFADD: 8 bytes each, constructed to
+// hash to the wanted register. Many are sent as a sketch in Redis' encoding, for PFMERGE. PFCOUNT and
+// PFMERGE read the keys.
 //
 //	<prefix>:{<page>}:visitors:<period>  string  a HyperLogLog
 //	<prefix>:{<page>}:views:<period>     hash    n: the views; <process>: the number of the last batch

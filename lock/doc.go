@@ -24,7 +24,7 @@
 //     loss of the others.
 //   - [Latch] opens once its members have counted it down.
 //
-// Do within Do on the same name runs in the lease that the ctx carries: see
+// A Do inside a Do on the same name reuses the lease that ctx carries: see
 // [Lease.Enter]. [Lease.HandOver] passes a lease to another process. Info returns
 // the state of a name, List iterates over all names, and ForceRelease takes a lock
 // away from a holder that has stopped.
@@ -42,7 +42,7 @@
 //   - A call that is repeated after a lost reply gives the same answer.
 //   - A lost wake-up delays a waiter by 30 s at most.
 //
-// docs/promises.md lists every promise with the tests that hold it.
+// docs/promises.md lists every promise with the tests that check it.
 //
 // # What is not promised
 //
@@ -57,8 +57,8 @@
 // fencing token. Each operation is one script that decides by the server's clock. A
 // waiter queues in the same script that finds the lock busy, and the release wakes
 // one waiter by pub/sub, so nobody polls. All waiters of one Client share a place in
-// that queue. A Quorum is the algorithm Redlock of the Redis documentation, with
-// tokens that rise whatever the masters' clocks show.
+// that queue. A Quorum implements Redlock, the algorithm in the Redis documentation,
+// and adds tokens that rise whatever the masters' clocks show.
 //
 // # Sources
 //

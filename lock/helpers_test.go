@@ -50,7 +50,7 @@ func eachServer(t *testing.T, run func(t *testing.T, e *env)) {
 // in returns the same env for a subtest.
 func (e *env) in(t *testing.T) *env { return &env{e.In(t)} }
 
-// newClient returns a Client with connections of its own.
+// newClient returns a Client with its own connections.
 func (e *env) newClient() *redoubt.Client { return e.ClientAt(e.Addr) }
 
 // now is the time of the server that has a name's keys.

@@ -307,8 +307,8 @@ func TestReleaseWithADeadContext(t *testing.T) {
 	})
 }
 
-// Promise: An acquire that was released or given up and arrives late takes
-// nothing, unless another one was released or given up since.
+// Promise: A late copy of an acquire that was already released or given up
+// takes nothing, unless another acquire was released or given up after it.
 func TestLateAcquireIsVoid(t *testing.T) {
 	each(t, func(t *testing.T, e *env) {
 		c := e.newClient()

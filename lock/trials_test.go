@@ -133,7 +133,7 @@ func TestCrowds(t *testing.T) {
 	}
 }
 
-// dialled returns a client of d, with connections of its own.
+// dialled returns a client of d, with its own connections.
 func dialled(t *testing.T, d *faults.Deployment) *redoubt.Client {
 	t.Helper()
 	rdb, err := faults.Join(d.Invitation())

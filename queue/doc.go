@@ -72,5 +72,6 @@ package queue
 //
 // A receipt names one take of a message. The next take has another receipt, so a settle
 // with an old one finds nothing. A late settle counts while no other consumer has taken
-// the message. A consumer repeats a pump whose reply was lost with the same take and gets
-// the same messages, so none is lost until its lease ends, and no attempt is used up.
+// the message. If the reply to a pump is lost, the consumer repeats the pump with the
+// same take and gets the same messages. So no message waits for its lease to end, and no
+// attempt is used up.

@@ -56,19 +56,20 @@
 //   - With several limits a call takes from all of them or from none.
 //   - Every key expires, except stored limits.
 //
-// docs/promises.md lists every promise with the tests that hold it.
+// docs/promises.md lists every promise with the tests that check it.
 //
 // # What is not promised
 //
 // A failover may forget tokens that were taken: Redis replicates asynchronously, and
-// the tokens of the time that the new primary was behind can be taken again. The same
+// tokens whose taking had not reached the new primary can be taken again. The same
 // holds for keys that the server evicts.
 //
 // A step of the server's clock changes the rate. A step forward by s gives back the
 // tokens of a time s at once, up to Burst. After a step back by s, a name that has
 // used tokens gets none for up to s longer; a Window and a Quota go on from the last
-// call that they admitted. Neither gives more than a clock would that had shown the
-// latest time all along.
+// call that they admitted. However the clock steps, a limit gives at most its Burst
+// and the tokens of the time from the first call to the latest time that the clock
+// has shown.
 //
 // Allow is not fair: the first caller takes what there is, and many calls for one
 // token can starve a call for many. Waiters are served in turn, and Allow is refused
@@ -125,10 +126,10 @@
 // them. It splits times into seconds and nanoseconds, because Lua's numbers don't hold
 // nanoseconds since 1970 exactly.
 //
-// A Window admits n calls if the n-th of the calls that would be over the limit has left
-// it. Its log is a ring of 8-byte times, with an entry for each admitted call. A Quota
-// counts in the periods of the calendar, by the server's clock. A Concurrency is a
-// sorted set of calls by the ends of their leases.
+// A Window admits n calls if at most limit − n earlier calls are still in it. Its log is
+// a ring of 8-byte times, with an entry for each admitted call. A Quota counts in the
+// periods of the calendar, by the server's clock. A Concurrency is a sorted set of calls
+// by the ends of their leases.
 //
 // # Sources
 //

@@ -212,11 +212,9 @@ func TestFunnel(t *testing.T) {
 	})
 }
 
-// A step of the clock never gives more than the burst and what comes back from
-// the first call to the latest time that the clock has shown.
-//
-// Promise: After a step of the server's clock no more tokens are given than by
-// a clock that had shown the latest time all along.
+// Promise: However the server's clock steps, a limit gives at most its burst and
+// the tokens of the time from the first call to the latest time that the clock
+// has shown.
 func TestClockSteps(t *testing.T) {
 	eachFrozen(t, func(t *testing.T, e *env) {
 		r := randtest.Rand(t)

@@ -87,7 +87,7 @@ func counter(t *testing.T, c redoubt.Conn, key string) int64 {
 	return n
 }
 
-// primaries returns a Conn for each server behind c.
+// primaries returns a Conn for each back end of c.
 func primaries(t *testing.T, c redoubt.Conn) []redoubt.Conn {
 	t.Helper()
 	topology, ok := c.(redoubt.Topology)

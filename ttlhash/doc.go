@@ -29,8 +29,8 @@
 //   - A field is there until its deadline and gone afterwards, by the server's clock, for
 //     every call that the server decides: all but Get, GetItem, GetMany and All.
 //   - Those four are one round trip without a script. They never deny a field before its
-//     deadline. They return it late by at most the round trip that last brought the time,
-//     plus a thousandth of the time since.
+//     deadline. They may return it after its deadline, for at most the length of the
+//     round trip that last fetched the server's time plus a thousandth of the time since.
 //   - Of several callers that set an absent field, or take a field, one succeeds.
 //   - Each write sweeps at most two chunks of the index. The index has at most 64 chunks
 //     more than the hash has fields.
@@ -45,11 +45,11 @@
 //   - Bad input, and an atomic write of several fields with more than 1 MiB, is refused
 //     and changes nothing.
 //
-// A failover loses writes that no replica had. After the server's clock was set, deadlines
-// come sooner or later, and Get and the like follow within two seconds. Events may be lost:
-// see [Hashes.Expired]. A hash that had a field without a deadline never expires as a whole
-// until it is empty, so its expired fields wait for the next write. Len counts expired
-// fields that are not yet swept.
+// A failover loses writes that no replica had. If the server's clock is set, deadlines move
+// with it; Get, GetItem, GetMany and All follow a second and a round trip later at most.
+// Events may be lost: see [Hashes.Expired]. A hash that had a field without a deadline
+// never expires as a whole until it is empty, so its expired fields wait for the next
+// write. Len counts expired fields that are not yet swept.
 package ttlhash
 
 // How it works.
@@ -67,12 +67,12 @@ package ttlhash
 // that is a second old, it asks for the time in the same round trip. Scripts decide by TIME.
 //
 // A server that expires fields needs no index. For others each write checks two chunks
-// that are due and deletes expired fields. A chunk is due at most a 64th of the TTL after
-// the deadline, or 128 ms, so that many fields share it; one entry for each field would
-// make the hash larger than as many strings. A field that is set again with a later
-// deadline stays in its chunk, and a sweep moves it later; a removed field stays too, unless
-// there are more chunks than fields. The keys expire with the last deadline, unless a field
-// has none.
+// that are due and deletes expired fields. A chunk is due up to a 64th of the TTL, or 128
+// ms, after a field's deadline, so that many fields share one chunk. With an index entry for
+// each field, the hash would take more memory than separate string keys. A field that is set
+// again with a later deadline stays in its chunk, and a sweep moves it later; a removed
+// field stays too, unless there are more chunks than fields. The keys expire with the last
+// deadline, unless a field has none.
 //
 // Values are the same in both modes. So processes that know of a newer server and
 // processes that do not can share a hash, and a migration only hands the fields of the

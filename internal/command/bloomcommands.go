@@ -20,8 +20,8 @@ var (
 		{Name: "nonscaling", Type: "pure-token", Token: "NONSCALING", Use: Optional, Summary: "refuse items when the filter is full"},
 	}
 	bfErrorRate = "how often an item that was never added may get 1, for all filters together: above 0 and below 1; more than 0.25 counts as 0.25"
-	bfOnModule  = "If the server behind has the RedisBloom module, it runs the command."
-	bfSteps     = "Many items are added in steps, in their order, so that the server behind serves other clients in between. They may see some of the items before all are in; after an error the items of earlier steps stay. Inside MULTI there is only one step, which takes some hundred items, or one item where there are 1,000 filters."
+	bfOnModule  = "If the back end has the RedisBloom module, it runs the command."
+	bfSteps     = "Many items are added in steps, in their order, so that the back end serves other clients in between. They may see some of the items before all are in; after an error the items of earlier steps stay. Inside MULTI there is only one step, which takes some hundred items, or one item where there are 1,000 filters."
 	bfNew       = "1, in RESP3 true, if the item is new; 0 or false if it may have been added before"
 )
 
@@ -55,7 +55,7 @@ var bloomCommands = []*Command{
 		Examples: []Example{{"BF.RESERVE seen 0.01 1000", "OK"}},
 		Notes: []string{
 			"A filter is one string under the client's key, with the bits, positions and sizes of the module; the module loads the parts of BF.SCANDUMP, and the reverse. TYPE is `string`, and `MBbloom--` in the module, so DUMP and RESTORE don't work between the two.",
-			"A string holds 512 MB, which is enough for 448,000,000 items at an error rate of 0.01 in a filter that does not scale. A server does nothing else while it makes such a string, or moves a string that grows: some 0.6 ms a MiB. Package `bloom` for Go holds more items in less memory.",
+			"A string holds 512 MB, which is enough for 448,000,000 items at an error rate of 0.01 in a filter that does not scale. A server is blocked while it creates such a string or reallocates a growing one: about 0.6 ms per MiB. Package `bloom` for Go holds more items in less memory.",
 		},
 		Plan: planReserveFilter,
 	}),

@@ -47,7 +47,7 @@ type Command struct {
 	Errors []string
 	// Examples are calls and what redis-cli prints for them.
 	Examples []Example
-	// Module says that the command is one of a Redis module: a server behind that
+	// Module says that the command is one of a Redis module: a back end that
 	// has it runs it itself.
 	Module bool
 	// Notes follow the table in the documentation.

@@ -23,7 +23,7 @@ var fenceCommands = []*Command{{
 	Args: []Arg{
 		{Name: "name", Type: "key", Summary: fmt.Sprintf("the resource that is guarded: 1 to %d bytes, not beginning with `}`", redoubt.MaxName)},
 		{Name: "token", Type: "integer", Summary: fmt.Sprintf("the fencing token from LOCK.ACQUIRE: 1 to %d. It is accepted unless the resource has seen a larger one, and is remembered", int64(fence.MaxToken))},
-		{Name: "command", Type: "string", Use: Optional, Summary: "the command to run, of the server behind, with one key as its first argument. Without it the token is only remembered, which shuts out earlier holders"},
+		{Name: "command", Type: "string", Use: Optional, Summary: "the back end's command to run, with one key as its first argument. Without it the token is only remembered, which shuts out earlier holders"},
 		{Name: "key", Type: "key", Use: Optional, Summary: "the command's key. On a cluster it must be in the slot of name: the name itself, or a key with the name in braces"},
 		{Name: "arg", Type: "string", Use: Optional, Summary: fmt.Sprintf("the command's other arguments, at most %d", fence.MaxWords-2)},
 	},
@@ -44,7 +44,7 @@ var fenceCommands = []*Command{{
 	Notes: []string{
 		"The largest token is the key `rd:{name}:fence`, a decimal number that stays until it is deleted.",
 		"The check and the command are one step. A command that is refused inside scripts is refused here.",
-		"In front of a pool of servers all keys of the command must have the server of the resource: have name in braces in them.",
+		"In front of a pool, all keys of the command must be on the resource's server: put the resource's name, in braces, into each key.",
 	},
 	Plan: planFence,
 }}

@@ -37,7 +37,7 @@ var limitCommands = []*Command{
 	}),
 	limitCommand(Command{
 		Name:       "LIMIT.WINDOW",
-		Summary:    "Admits calls under one or more limits on any period of a length, exactly: a sliding-window log.",
+		Summary:    "Admits at most a number of calls in any window of a given length, exactly, by a sliding-window log; takes several limits.",
 		Complexity: "O(N*log(M)) with N limits of M calls; O(M) when the log grows",
 		Arity:      -5,
 		Flags:      []string{"write", "denyoom", "noscript"},
@@ -104,7 +104,7 @@ var limitCommands = []*Command{
 	}),
 	limitCommand(Command{
 		Name:       "LIMIT.CANCEL",
-		Summary:    "Gives a reservation back, except what later reservations depend on.",
+		Summary:    "Cancels a reservation and returns its tokens, except tokens that later reservations depend on.",
 		Complexity: "O(N+log(M)) with N limits and M refunds known",
 		Arity:      3,
 		Flags:      []string{"write", "noscript", "fast"},

@@ -38,11 +38,11 @@ func acquireErrors(own ...string) []string {
 		fmt.Sprintf("`ERR redoubt: LABEL has … bytes; want at most %d`", lock.MaxLabel),
 		"`ERR redoubt: this ID is over: …`: it acquired the lock before, and was released or ran out",
 		docBlockElse,
-		"`ERR redoubt: the server is shutting down`: it drained while the command waited",
+		"`ERR redoubt: the server is shutting down`: the shutdown began while the command waited",
 	}, own...)...)
 }
 
-const goneNote = "A client that goes away while it waits, or is found to have gone when it would get the reply, waits no more, and has its lock released if the server made the ID. A client that made it can ask again with it on another connection, or release: what it has acquired lasts until then, or until its ttl. So does a lock whose reply is lost later."
+const goneNote = "If the client disconnects while it waits, the server ends the wait. If it disconnects before the reply and the server made the ID, the server releases the lock. A client that made the ID can repeat the command on another connection, or release; otherwise the lock stays held for its ttl. So does a lock whose reply is lost later."
 
 var (
 	docTTL     = fmt.Sprintf("`ERR redoubt: ttl_ms is …; want 1 to %d`", maxTTL)

@@ -55,7 +55,7 @@ var lockAdminCommands = []*Command{
 			lockName,
 			{Name: "fence", Type: "integer", Summary: "from LOCK.INFO, so that no later holder loses the lock. Readers share a token, and all readers with it lose the lock"},
 		},
-		Reply:    "Integer: 1 when it was held with this token and is free now, also when the command is repeated; 0 when it was not held with it any more.",
+		Reply:    "Integer: 1 when this token held the lock and the lock is now free, also if the command is repeated; 0 when the token no longer held it.",
 		Errors:   lockErrors(docInteger, docFence),
 		Examples: []Example{{"LOCK.FORCE orders:42 1760000000000000", "(integer) 1"}},
 		Notes:    []string{forceNote},
@@ -98,7 +98,7 @@ var lockAdminCommands = []*Command{
 	},
 }
 
-const forceNote = "The holder learns of it when it extends the lease next, and goes on until then. So the command is for a holder that is known to have stopped, or whose resource checks the token: that of the next holder is larger."
+const forceNote = "The holder continues until it next tries to extend the lease. So use the command only if the holder has stopped, or if its resource checks the fencing token: the next holder's token is larger."
 
 var semaphoreAdminCommands = []*Command{
 	semaphoreCommand(Command{

@@ -10,7 +10,7 @@ func Markdown() string {
 	var b strings.Builder
 	b.WriteString("# Commands\n\n")
 	b.WriteString("<!-- Generated from the table in internal/command/ by `go generate ./internal/command`. Do not edit. -->\n\n")
-	b.WriteString("A Redoubt server adds these commands to the commands of the server behind it, which pass through unchanged. Case does not matter in names and tokens. Words in `[]` are optional. Durations are whole milliseconds.\n\n")
+	b.WriteString("A Redoubt server adds these commands to the commands of its back end, which pass through unchanged. Case does not matter in names and tokens. Words in `[]` are optional. Durations are whole milliseconds.\n\n")
 	group := ""
 	for _, c := range table {
 		if c.Group != group {

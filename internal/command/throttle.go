@@ -37,7 +37,7 @@ var throttleCommands = []*Command{{
 		{Name: "period", Type: "integer", Unit: "s", Summary: "the period"},
 		{Name: "quantity", Type: "integer", Use: Optional, Summary: "tokens to take. Defaults to 1; 0 takes nothing; a negative quantity gives back, at most as many as were taken"},
 	},
-	Reply: "Array of five integers: 0 allowed or 1 limited; the limit, max_burst + 1; tokens remaining; seconds until a retry can succeed, -1 when allowed or when the quantity exceeds the limit; seconds until all tokens are back. Seconds are rounded down, and up by one only from a whole millisecond, so that 0 is possible when limited.",
+	Reply: "Array of five integers: 0 allowed or 1 limited; the limit, max_burst + 1; tokens remaining; seconds until a retry can succeed, -1 when allowed or when the quantity exceeds the limit; seconds until all tokens are back. Seconds are rounded up, but a remainder of less than a millisecond is dropped, so 0 is possible when limited.",
 	Errors: []string{
 		"`" + cellUsage + "`",
 		"`" + cellInteger + "…`",
@@ -49,7 +49,7 @@ var throttleCommands = []*Command{{
 	Examples: []Example{{"CL.THROTTLE user123 15 30 60 1", "1) (integer) 0\n2) (integer) 16\n3) (integer) 15\n4) (integer) -1\n5) (integer) 2"}},
 	Notes: []string{
 		"Many articles show `15` and `14` where this prints `16` and `15`. They describe max_burst as the limit; the module, and so this command, allows max_burst + 1 at once.",
-		"It differs from the module only where the module does harm. A key of another type gives an error, where the module ends the server. A negative count or period is refused before anything is written, where the module leaves a key that never expires. Giving back more than was taken is cut to what was taken, where the module fails. Keys may be any bytes.",
+		"It differs from the module in four cases. A key of another type is an error; the module crashes the server. A negative count or period is refused before anything is written; the module leaves a key that never expires. A negative quantity gives back at most what was taken; the module fails if it is more. Keys may be any bytes.",
 	},
 	Plan: planThrottle,
 }}

@@ -23,9 +23,9 @@
 // # Durability
 //
 // With a directory the engine appends every change to a log, and [Open] reads the log back. Package aof
-// says which changes survive, for each [Options.Fsync]. With aof.Always no reply leaves before the
-// changes that it tells of, written or only read, are on disk; callers at the same time, and the commands
-// of a pipeline, share an fsync. A transaction and a script are in the log whole or not at all.
+// says which changes survive, for each [Options.Fsync]. With aof.Always a reply leaves only once every
+// change that it reports, its own or one that it read, is on disk. Concurrent callers and the commands
+// of a pipeline share an fsync. A transaction and a script are in the log whole or not at all.
 //
 // When the disk is full or fails, or the directory was removed, the engine answers writes with a MISCONF
 // error, and reads go on. When a full disk has room again, writes go on by themselves. A write that was

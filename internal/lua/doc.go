@@ -29,8 +29,8 @@
 //
 // No script can end or hold up the process. Memory, steps, time and nesting
 // are bounded, see [Options] and [Invocation]; an [Interrupt] stops a run from
-// outside, within a few milliseconds of the processor's time. pcall catches
-// none of these but "not enough memory". A run sees nothing of an earlier one:
+// outside, within a few milliseconds of the processor's time. Of these, pcall
+// catches only "not enough memory". A run sees nothing of an earlier one:
 // globals and libraries are read only, and states are reset.
 //
 // Natives count their work by the bytes and slots that they read, and check in between

@@ -112,7 +112,7 @@ func TestFailoverGivesUp(t *testing.T) {
 	select {
 	case <-d.Done():
 	case <-time.After(patience):
-		t.Fatal("a connection of its own is not given up")
+		t.Fatal("its own connection is not given up")
 	}
 	await.Soon(t, "what was lent is lost", func() bool {
 		raw, err := lent.Ask(t.Context(), 1, resp.AppendCommand(nil, "GET", "k"))

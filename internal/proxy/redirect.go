@@ -141,7 +141,7 @@ func (n *Node) Redirects(raw []byte) bool {
 	return redirects
 }
 
-// An Attempt is a command on a connection of its own, at one node, and at the next when that one
+// An Attempt is a command on its own connection, at one node, and at the next when that one
 // redirects it. It is for one goroutine.
 type Attempt struct {
 	node *Node

@@ -35,8 +35,8 @@ var (
 	ErrTooLarge = errors.New("rdb: the value is larger than the limit")
 )
 
-// Largest is how much memory [Parse] lets a value take, in bytes. Packed by LZF,
-// and as elements of a byte or less, a payload of some MiB can say many GiB.
+// Largest is how much memory [Parse] lets a value take, in bytes. With LZF and elements of a
+// byte or less, a payload of some MiB can describe a value of many GiB.
 const Largest = 4 << 30
 
 // No Redis goes beyond these. [Check] checks them, [Parse] does not.

@@ -57,7 +57,7 @@ func TestAuthBehind(t *testing.T) {
 			if got := w.do("LOCK.ACQUIRE", "a:lock", "60000", "BLOCK", "1"); !strings.HasPrefix(got, "-ERR redoubt: this waits on connections of Redoubt's own") {
 				t.Errorf("LOCK.ACQUIRE with BLOCK: %q", got)
 			}
-			// Another AUTH is one of the server behind, too, and a wrong one changes nothing.
+			// Another AUTH is one of the back end, too, and a wrong one changes nothing.
 			w.want(wrong, "AUTH alice wrong")
 			refused(w, "GET b:1")
 			w.want("+OK\r\n", "AUTH default any")

@@ -196,7 +196,7 @@ func (r *direct) extends(h *handler, args [][]byte, raw []byte) bool {
 }
 
 func (r *direct) queue([]byte, translate) {
-	panic("server: a transaction without a connection of its own")
+	panic("server: a transaction without its own connection")
 }
 func (r *direct) hello(resp.Protocol, []any) (answered, ok bool) { return false, true }
 func (r *direct) reset()                                         {}
@@ -219,7 +219,7 @@ func (r *direct) client(sub string, args [][]byte, raw []byte) bool {
 			d.forward(raw, nil)
 		}
 	case "getredir", "trackinginfo", "help":
-		r.carrier.forward(raw, nil) // a client without a connection of its own tracks nothing, as the shared one
+		r.carrier.forward(raw, nil) // a client without its own connection tracks nothing, as the shared one
 	default:
 		return false
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/redoubt-go/redoubt/internal/test/redistest"
 )
 
-// raw sends text on a connection of its own.
+// raw sends text on its own connection.
 func raw(t *testing.T, addr, text string) net.Conn {
 	t.Helper()
 	conn, err := net.Dial("tcp", addr)

@@ -11,7 +11,7 @@ import (
 	"github.com/redoubt-go/redoubt/internal/resp"
 )
 
-// A staller is a server behind that stops in the middle of a large reply.
+// A staller is a back end that stops in the middle of a large reply.
 type staller struct {
 	value   string
 	stopped chan struct{} // closed when half of the reply to GET large has left

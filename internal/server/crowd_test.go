@@ -111,7 +111,7 @@ func (g *guest) command() (raw []byte, replies []string) {
 	}
 	counter := g.name + ":n"
 	switch g.rng.IntN(40) {
-	case 0: // takes a connection of its own
+	case 0: // takes its own connection
 		add("+OK\r\n", "MULTI")
 		add("+QUEUED\r\n", "GET", key)
 		add("+QUEUED\r\n", "INCR", counter)

@@ -508,7 +508,7 @@ func refuseReplication(c *session, args [][]byte, _ []byte) {
 	c.reject("ERR redoubt: " + string(bytes.ToUpper(args[0])) + " is not supported through redoubt: replicate from the back end itself")
 }
 
-// logIn makes the client a user of the back end, on a connection of its own, until RESET.
+// logIn makes the client a user of the back end, on its own connection, until RESET.
 //
 // Rejected: this where Redoubt has a password or users. A back end whose default user needs no
 // password takes any, and would so let everybody in here.

@@ -30,7 +30,8 @@
 //   - CLIENT TRACKING with REDIRECT opens a connection for the client that REDIRECT names. The back
 //     end sends the invalidations there.
 //   - Replication is refused: SYNC, PSYNC, REPLCONF. In front of a pool, CLIENT TRACKING and PAUSE
-//     are refused too. POST and Host: close the client, as in Redis.
+//     are refused too. The first words of an HTTP request, "POST" and "Host:", end the connection,
+//     as in Redis.
 //
 // # Promises
 //

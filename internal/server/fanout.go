@@ -147,7 +147,7 @@ func (c *pooled) scanOn(args [][]byte, node *proxy.Node, cursor uint64, change t
 }
 
 // nextCursor gives a reply to SCAN of server at, of n, the cursor to go on with. next is the
-// server behind it; 0: none.
+// back end; 0: none.
 func nextCursor(dst, raw []byte, at, n, next uint64) []byte {
 	head := resp.AppendArray(nil, 2)
 	if !bytes.HasPrefix(raw, head) {

@@ -10,7 +10,7 @@ import (
 	"github.com/redoubt-go/redoubt/internal/test/await"
 )
 
-// A flickerer is a server behind that closes a connection in place of an answer to HELLO or INFO, once it
+// A flickerer is a back end that closes a connection in place of an answer to HELLO or INFO, once it
 // is told to.
 type flickerer struct{ hello, info atomic.Bool }
 

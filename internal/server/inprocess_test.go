@@ -34,7 +34,7 @@ GET skipped
 // A client whose commands are run here gets the bytes that it would get through
 // a connection to the same engine, one by one and in a pipeline.
 //
-// Promise: A session on an engine in the process answers as one on a connection does.
+// Promise: A session on an embedded engine answers as one on a connection does.
 func TestDifferentialInProcess(t *testing.T) {
 	lines := slices.Concat(scripted, conversation)
 	for _, protocol := range []string{"2", "3"} {

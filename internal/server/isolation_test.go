@@ -130,7 +130,7 @@ func TestNoLeak(t *testing.T) {
 		b.want("*2\r\n$1\r\nf\r\n$1\r\nv\r\n", "HGETALL hash")
 		_ = a.do("HELLO", "2")
 		a.want("*2\r\n$1\r\nf\r\n$1\r\nv\r\n", "HGETALL hash")
-		// The same on a connection of its own.
+		// The same on its own connection.
 		a.want("+OK\r\n", "WATCH hash")
 		_ = a.do("HELLO", "3")
 		a.want("%1\r\n$1\r\nf\r\n$1\r\nv\r\n", "HGETALL hash")

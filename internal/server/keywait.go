@@ -72,7 +72,7 @@ func (c *pooled) ask(x *proxy.Exclusive, n int, commands []byte) ([]byte, error)
 	return x.Ask(ctx, n, commands)
 }
 
-// block runs a command that may wait for its keys, on a connection of its own. The connection is
+// block runs a command that may wait for its keys, on its own connection. The connection is
 // closed when the client goes away, which ends the wait on the server.
 func (c *pooled) block(keys [][]byte, n *proxy.Node, raw []byte) {
 	raw = bytes.Clone(raw) // more is read into the buffer meanwhile

@@ -104,7 +104,7 @@ func TestClientCommands(t *testing.T) {
 	if !strings.HasPrefix(info, "id="+itoa(id)+" ") {
 		t.Errorf("CLIENT INFO: %q", info)
 	}
-	a.want("$-1\r\n", "GET k") // and on a connection of its own
+	a.want("$-1\r\n", "GET k") // and on its own connection
 	a.want("+OK\r\n", "WATCH k")
 	if !strings.Contains(backend.CLI("CLIENT", "LIST"), "name=anna") {
 		t.Error("the name did not reach the client's own connection")

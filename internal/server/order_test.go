@@ -107,7 +107,7 @@ func TestBlankLinesAreNotSent(t *testing.T) {
 		for range 3 {
 			w.expect("+OK\r\n")
 		}
-		w.want("+OK\r\n", "WATCH k") // from here on, a connection of its own
+		w.want("+OK\r\n", "WATCH k") // from here on, its own connection
 	}
 	if n := blanks.Load(); n != 0 {
 		t.Errorf("%d blank lines were sent, want none", n)
@@ -154,7 +154,7 @@ func TestMixedOrder(t *testing.T) {
 						case 8:
 							add("+PONG\r\n", "PING")
 						case 9:
-							if round%5 == 4 { // from here on, a connection of its own
+							if round%5 == 4 { // from here on, its own connection
 								add("+OK\r\n", "MULTI")
 								add("+QUEUED\r\n", "SET", key, text)
 								add("+QUEUED\r\n", "LOCK.RELEASE", b.Prefix+"free", text)

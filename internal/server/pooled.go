@@ -32,7 +32,7 @@ type pooled struct {
 	restricted bool  // subscribed in RESP2, which allows few commands then
 	readwrite  bool  // no replica is read
 
-	// Of everybody.
+	// Other goroutines use these fields too.
 	waitsFor   atomic.Pointer[keyWait]       // nil: it doesn't wait for keys
 	subscribed atomic.Pointer[subscriptions] // nil: it has never subscribed
 }

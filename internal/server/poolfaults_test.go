@@ -91,7 +91,7 @@ func (c *porter) command(raw []byte) ([]byte, []allowed) {
 	case 4, 5, 6, 7, 8:
 		return resp.AppendCommand(raw, "SET", key, value), []allowed{{command: "SET", keys: []string{key}, wrote: value, done: "+OK\r\n"}}
 	case 9:
-		if c.rng.IntN(16) == 0 { // holds a connection of its own
+		if c.rng.IntN(16) == 0 { // holds its own connection
 			raw = resp.AppendCommand(raw, "WATCH", key)
 			raw = resp.AppendCommand(raw, "MULTI")
 			raw = resp.AppendCommand(raw, "SET", key, value)
@@ -111,7 +111,7 @@ func (c *porter) command(raw []byte) ([]byte, []allowed) {
 	case 12, 13, 14:
 		key = sharedKey(c.rng.IntN(porterKeys))
 	case 15:
-		if c.rng.IntN(16) == 0 { // holds a connection of its own
+		if c.rng.IntN(16) == 0 { // holds its own connection
 			return resp.AppendCommand(raw, "BLPOP", key+":list", "0.001"), []allowed{{command: "BLPOP", keys: []string{key + ":list"}, exact: "*-1\r\n"}}
 		}
 	}

@@ -18,7 +18,7 @@ import (
 //	               inprocess: an engine in this process
 //	poolTarget     pooled: several servers, or a cluster
 //
-// A session calls its carrier, which is its route until the client needs a connection of its own.
+// A session calls its carrier, which is its route until the client needs its own connection.
 // Then it is a dedicated, until RESET. In front of a pool the carrier is always the route.
 
 // A target is what a Server stands in front of.
@@ -37,7 +37,7 @@ type target interface {
 	// the process: then other goroutines write the replies.
 	polled() bool
 	remote() bool
-	// usersBehind reports whether clients may log in as users of the server behind.
+	// usersBehind reports whether clients may log in as users of the back end.
 	usersBehind() bool
 	// dirty returns which of some clients watch keys that have changed, as far as it is known.
 	dirty(ctx context.Context, among []*session) map[*session]bool
@@ -85,7 +85,7 @@ type carrier interface {
 	// cannotWait says why a command that waits on connections of Redoubt's own would not see
 	// what the client sees. It is empty if it would.
 	cannotWait() string
-	// occupies reports whether what the client waits for holds a connection of its own.
+	// occupies reports whether what the client waits for holds its own connection.
 	occupies() bool
 	// hangUp ends what the client waits for on a server, because this server ends.
 	hangUp()

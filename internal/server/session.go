@@ -52,7 +52,7 @@ type session struct {
 	tally
 	presence
 
-	// Of everybody.
+	// Other goroutines use these fields too.
 	share    budget.Share
 	traffic  traffic
 	active   atomic.Int64  // when the last command came or the last wait ended, Unix ms
@@ -217,7 +217,7 @@ func (c *session) process() bool {
 }
 
 // reserve makes room for one more reply, and waits for it when as many are in
-// flight as may be. There may be fewer where replies are large: the server behind
+// flight as may be. There may be fewer where replies are large: the back end
 // holds them, and others wait behind them. There may be fewer at first, until their
 // size is known.
 func (c *session) reserve() bool {

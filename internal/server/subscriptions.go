@@ -17,7 +17,7 @@ import (
 // PUBLISH returns the right number of subscribers. PUBLISH itself goes to the server that has the
 // channel's name as a key. Shard channels are on that server only. The nodes of a cluster pass
 // messages on to each other (except keyspace notifications), so there SUBSCRIBE goes to one node.
-// A client has a connection of its own to each server that it subscribes on. The confirmations of
+// A client has its own connection to each server that it subscribes on. The confirmations of
 // all servers become one reply, as from one server.
 //
 // A server that can't be reached is left out if there are others: subscribers to names on the others must

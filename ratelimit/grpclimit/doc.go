@@ -26,7 +26,8 @@
 //
 // # When a limiter fails
 //
-// Calls pass, or end with Unavailable with Options.OnFailure FailClosed.
+// Calls pass by default. With Options.OnFailure set to FailClosed they end with
+// Unavailable.
 //
-// docs/promises.md names the tests that hold these promises.
+// docs/promises.md names the tests that check these promises.
 package grpclimit

@@ -38,7 +38,7 @@
 //
 // # When a limiter fails
 //
-// Requests pass, or get 503 with Options.OnFailure FailClosed.
+// Requests pass by default. With Options.OnFailure set to FailClosed they get 503.
 //
-// docs/promises.md names the tests that hold these promises.
+// docs/promises.md names the tests that check these promises.
 package httplimit

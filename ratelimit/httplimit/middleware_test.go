@@ -105,10 +105,8 @@ func TestFields(t *testing.T) {
 	})
 }
 
-// TestRetryAfterComesTrue: who comes again when he is told to is served, and not
-// a second before.
-//
-// Promise: Retry-After comes true.
+// Promise: A client that waits for Retry-After is admitted, if nobody else takes
+// its tokens, and not a second earlier.
 func TestRetryAfterComesTrue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, err := engine.Open(t.Context(), engine.Options{})

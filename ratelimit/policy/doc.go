@@ -1,6 +1,6 @@
-// Package policy decides on requests by several named limits, whatever protocol
-// brings the requests. Middleware is made of it: packages httplimit and grpclimit
-// are, and middleware for another framework can be.
+// Package policy checks requests against several named limits, in any protocol.
+// Packages httplimit and grpclimit are built on it; use it for middleware of another
+// framework.
 //
 //	set, err := policy.New(policy.Options[*Request]{Policies: []policy.Policy[*Request]{
 //		{Name: "api", Limiter: limits, Key: func(r *Request) string { return r.User }},
@@ -25,7 +25,8 @@
 //     refunded.
 //   - A request holds its place of a concurrency limit until End, and the place is
 //     extended meanwhile.
-//   - No key makes a name that the server refuses, or a name of another policy.
+//   - Whatever a request's key is, its limit has a name that the server accepts and
+//     that no other policy uses.
 //
-// docs/promises.md names the tests that hold each promise.
+// docs/promises.md names the tests that check each promise.
 package policy

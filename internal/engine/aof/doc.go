@@ -6,7 +6,7 @@
 //
 // # Directory
 //
-//	lock             held by the process that has the directory open; has its number
+//	lock             held by the process that has the directory open; contains its PID
 //	manifest         names the base and the logs, and says how long they are
 //	0000000003.base  the records of the logs 1 to 3, compacted
 //	0000000004.log   later records, in one log or several

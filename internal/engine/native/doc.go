@@ -9,6 +9,6 @@
 // integer, or a key that another program wrote. Tests compare each function with its script over random
 // calls.
 //
-// A second text of a script must be kept right, too. So only scripts that a profile shows to be hot have
-// a function.
+// Each function duplicates a script and must be kept in step with it. So only scripts that a profile
+// shows to be hot have one.
 package native

@@ -168,7 +168,7 @@ func TestHangUp(t *testing.T) {
 	}
 }
 
-// TestLinesAreMadeAnew: however odd a line is that memcached takes, the server behind is sent
+// TestLinesAreMadeAnew: however odd a line is that memcached takes, the back end is sent
 // one that it can't take for anything else.
 //
 // Promise: No client can read the answers of others or end the shared connection.

@@ -22,8 +22,8 @@
 //   - Answers come in the order of the commands.
 //   - No client can read the answers of others or end the shared connection. No line of a client
 //     reaches a server: the pool writes each line anew, in a form that every server takes for this one
-//     command. It drops the value behind a line that it refuses, where memcached takes the value for
-//     commands.
+//     command. If it refuses a line, it discards the value that follows; memcached would read that
+//     value as commands.
 //   - When a server is down, only its keys get an error. The error names the server and says whether
 //     the command may have run. No value ever reaches another key or client.
 //   - A client that waits, for its own answers or for room at a server, holds up no other client.

@@ -13,8 +13,8 @@
 //
 // The following is as in twemproxy, to the bit:
 //
-//   - The twelve hashes, with their accidents of C: in five of them, bytes from 128 on are negative;
-//     the CRC of 16 bits has 32 bits, and the CRC of 32 bits has 15.
+//   - The twelve hashes, with the quirks of their C code: five of them treat bytes of 128 and above
+//     as negative, the CRC-16 yields 32 bits, and the CRC-32 yields 15.
 //   - The points of a ketama ring. Their number is computed in float32, so 25 equal servers have 156
 //     points each, not 160.
 //   - The order of the servers, on which modula depends: by the length of their names, then by the

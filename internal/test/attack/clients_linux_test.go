@@ -218,7 +218,7 @@ func abusesClients(ctx context.Context, rng *rand.Rand, on *round) {
 	})
 }
 
-// tooLarge sends commands and asks for replies that the server behind closes a
+// tooLarge sends commands and asks for replies that the back end closes a
 // connection for: the attacker's, not the one that all share. The round starts the
 // back end with low limits.
 func tooLarge(ctx context.Context, rng *rand.Rand, on *round) {

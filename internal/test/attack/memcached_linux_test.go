@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// asks sends lines to a pool of memcached, each on a connection of its own, which
+// asks sends lines to a pool of memcached, each on its own connection, which
 // are open together, and reads what comes for a time.
 func (r *round) asks(ctx context.Context, lines []string, hold time.Duration) {
 	var open []*wire

@@ -106,7 +106,7 @@ var attacks = []attack{
 		holds: "the promises for all",
 	},
 	{
-		name: "large replies of a server behind", on: []topology{redis, pool}, memory: bounded, attempt: amplified, serve: held, long: true, // A server takes seconds for such replies on a busy machine.
+		name: "large replies of a back end", on: []topology{redis, pool}, memory: bounded, attempt: amplified, serve: held, long: true, // A server takes seconds for such replies on a busy machine.
 		tries: "the same, where another server makes the replies",
 		holds: "the promises for all",
 	},
@@ -116,7 +116,7 @@ var attacks = []attack{
 		holds: "the promises for all",
 	},
 	{
-		name: "beyond the limits of the server behind", on: []topology{redis, pool}, memory: 1024, attempt: tooLarge,
+		name: "beyond the limits of the back end", on: []topology{redis, pool}, memory: 1024, attempt: tooLarge,
 		back:  []string{"--proto-max-bulk-len", "1mb", "--client-output-buffer-limit", "normal 8mb 0 0"},
 		tries: "arguments beyond proto-max-bulk-len, and replies beyond client-output-buffer-limit, on servers with low limits",
 		holds: "only the client that sent it gets the error",

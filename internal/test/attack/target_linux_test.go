@@ -25,7 +25,7 @@ import (
 type topology string
 
 const (
-	engine    topology = "engine"    // the engine in the process, in memory
+	engine    topology = "engine"    // the embedded engine, in memory
 	durable   topology = "durable"   // the engine with a directory
 	redis     topology = "redis"     // one redis-server
 	pool      topology = "pool"      // a pool of three redis-servers

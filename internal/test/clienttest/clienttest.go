@@ -16,7 +16,7 @@ import (
 	"github.com/redoubt-go/redoubt/internal/test/randtest"
 )
 
-// Dial returns a client of go-redis with connections of its own. It sends nothing twice,
+// Dial returns a client of go-redis with its own connections. It sends nothing twice,
 // and waits for a reply as long as a busy server may be silent: otherwise a Conn on it would
 // send a command again, and a message that is put again exists.
 func Dial(tb testing.TB, addr string) *redis.Client {
@@ -90,7 +90,7 @@ func New(tb testing.TB, conn redoubt.Conn, prefix string) *redoubt.Client {
 	return client
 }
 
-// Open returns a Client on what a URL names, with connections of its own.
+// Open returns a Client on what a URL names, with its own connections.
 func Open(tb testing.TB, url string) *redoubt.Client {
 	tb.Helper()
 	conn, err := goredis.Open(tb.Context(), url)

@@ -1,6 +1,6 @@
-// Package faults has the table of what can befall the servers and the network
-// that locks and stocks are kept on, for tests that check histories under all of
-// it: every fault on every kind of deployment that it can befall.
+// Package faults is a table of server and network faults. The tests of locks and
+// stocks check histories under each fault, on each kind of deployment where it
+// can occur.
 //
 //	faults.Each(t, func(t *testing.T, d *faults.Deployment, f faults.Fault) {
 //		faults.Rounds(t, f.Round(d), wanted, func(t *testing.T, round uint64, total map[string]int) {

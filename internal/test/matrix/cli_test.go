@@ -33,7 +33,7 @@ const (
 	exitNotNow      = 75
 )
 
-// commandLines is the way in of the command line. By it the engine in the process is one with
+// commandLines is the way in of the command line. By it the embedded engine is one with
 // a directory, which belongs to one process at a time.
 func commandLines() []way {
 	return []way{{name: commandLine, open: onCommandLine}}
@@ -42,7 +42,7 @@ func commandLines() []way {
 // A cli is the command line on one back end.
 type cli struct {
 	url string
-	// dir is set for an engine in the process instead: its parent.
+	// dir is set for an embedded engine instead: its parent.
 	dir string
 	// seen is a client of the library with the same keys, to look who waits; nil with dir.
 	seen *redoubt.Client

@@ -4,7 +4,7 @@
 //	go test ./internal/test/matrix -run TestMatrix -args -record && go generate ./internal/test/matrix
 //
 // All of it is in test files, so that no program builds it. A way in is the Go library, the
-// RESP commands, or the command line. It reaches the engine in the process, `redoubt serve` on
+// RESP commands, or the command line. It reaches the embedded engine, `redoubt serve` on
 // an engine, a Redis, Sentinel, a pool of three servers and a cluster, and Redis, Sentinel and
 // Cluster directly. One test of a promise on one of these is a cell. A cell has one of three
 // outcomes:

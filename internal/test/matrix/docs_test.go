@@ -17,7 +17,7 @@ var update = flag.Bool("update", false, "write the tables into docs/compatibilit
 const docsFile = "../../../docs/compatibility.md"
 
 // columns are the headings of reaches.
-var columns = []string{"the engine in the process", "`serve`, engine", "`serve`, Redis", "`serve`, Sentinel", "`serve`, pool of three", "`serve`, `cluster:` pool", "Redis", "Sentinel", "Cluster"}
+var columns = []string{"the embedded engine", "`serve`, engine", "`serve`, Redis", "`serve`, Sentinel", "`serve`, pool of three", "`serve`, `cluster:` pool", "Redis", "Sentinel", "Cluster"}
 
 // groups are the tables: several ways share one.
 var groups = []struct {

@@ -34,7 +34,7 @@ type reach struct {
 }
 
 const (
-	onEngine      = "the engine in the process"
+	onEngine      = "the embedded engine"
 	onServeEngine = "serve on the engine"
 	onServeRedis  = "serve on one Redis"
 	onServeSent   = "serve on Sentinel"

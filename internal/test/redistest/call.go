@@ -11,7 +11,7 @@ import (
 // callTimeout bounds one command of this package on a server.
 const callTimeout = 2 * time.Second
 
-// call runs one command on a connection of its own and returns its reply, a
+// call runs one command on its own connection and returns its reply, a
 // [resp.Error] among them.
 func (p *process) call(args ...string) (any, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)

@@ -1,6 +1,5 @@
-// Package redistest runs real servers for tests: redis-server processes of
-// their own, on loopback and unix sockets only, on free ports, gone when the
-// test is.
+// Package redistest runs real redis-server processes for tests, on free
+// loopback ports and unix sockets only. They end with the test.
 //
 //   - [Start] runs one server for one test, which may pause, kill and restart
 //     it.

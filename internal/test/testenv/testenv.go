@@ -75,7 +75,7 @@ func (e *Env) Freeze(scripts []*redoubt.Script, edit func(source string) string)
 	e.Conn, e.Client = e.Clock, e.ClientOn(e.Clock)
 }
 
-// ClientAt returns a Client with connections of its own, like that of another process.
+// ClientAt returns a Client with its own connections, like that of another process.
 func (e *Env) ClientAt(addr string) *redoubt.Client {
 	e.T.Helper()
 	return e.ClientOn(clienttest.Wrap(e.T, clienttest.Dial(e.T, addr)))

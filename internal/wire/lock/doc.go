@@ -1,5 +1,5 @@
-// Package lock is what package lock and the commands LOCK.* and SEM.* say to the server: the keys,
-// the scripts, the commands that call them, and the readers of their replies. It checks no
+// Package lock has the wire format that package lock and the commands LOCK.* and SEM.* share: the
+// keys, the scripts, the commands that call them, and the readers of their replies. It checks no
 // arguments: its callers do.
 //
 // A lock is one hash, "<prefix>:{<name>}:lock":
