@@ -19,6 +19,8 @@
 //	go run . -suite engine    # the embedded engine against redis-server
 //	go run . -suite cores     # what a second core brings to the embedded engine, part of engine
 //	go run . -suite memory    # what a million of each type takes, beside redis-server
+//	go run . -suite lua       # our Lua interpreter beside others in pure Go
+//	go run . -suite pollers   # a small server on our poll loop, on others, and on goroutines
 //
 // All of it takes long; -rounds 1 -duration 200ms gives a first impression.
 package main
@@ -50,7 +52,7 @@ type config struct {
 }
 
 func main() {
-	suite := flag.String("suite", "all", "ratelimit, locks, handover, queue, stock, bloom, bitmap, geo, hll, ttlhash, scan, cache, serve, proxy, memcached, engine, cores, memory, or all")
+	suite := flag.String("suite", "all", "ratelimit, locks, handover, queue, stock, bloom, bitmap, geo, hll, ttlhash, scan, cache, serve, proxy, memcached, engine, cores, memory, lua, pollers, or all")
 	rounds := flag.Int("rounds", 7, "interleaved rounds of each measurement")
 	duration := flag.Duration("duration", time.Second, "length of one measurement")
 	out := flag.String("out", "", "raw output file; default results/SUITE-DATE.txt")
@@ -65,6 +67,13 @@ func main() {
 	if os.Getenv(workerQueue) != "" {
 		if err := runQueueWorker(ctx); err != nil {
 			fmt.Fprintln(os.Stderr, "bench: worker:", err)
+			os.Exit(1)
+		}
+		return
+	}
+	if os.Getenv(workerPoller) != "" {
+		if err := runPollerServer(ctx); err != nil {
+			fmt.Fprintln(os.Stderr, "bench: server:", err)
 			os.Exit(1)
 		}
 		return
@@ -102,11 +111,13 @@ func run(ctx context.Context, suite, out string, cfg config) error {
 		"engine":    {benchEngineSocket, benchEngineCalls, benchEngineCores},
 		"cores":     {benchEngineCores},
 		"memory":    {benchMemory},
+		"lua":       {benchLua},
+		"pollers":   {benchPollers},
 	}
-	suites["all"] = slices.Concat(suites["ratelimit"], suites["locks"], suites["handover"], suites["queue"], suites["stock"], suites["bloom"], suites["bitmap"], suites["geo"], suites["hll"], suites["ttlhash"], suites["scan"], suites["cache"], suites["serve"], suites["proxy"], suites["memcached"], suites["engine"], suites["memory"])
+	suites["all"] = slices.Concat(suites["ratelimit"], suites["locks"], suites["handover"], suites["queue"], suites["stock"], suites["bloom"], suites["bitmap"], suites["geo"], suites["hll"], suites["ttlhash"], suites["scan"], suites["cache"], suites["serve"], suites["proxy"], suites["memcached"], suites["engine"], suites["memory"], suites["lua"], suites["pollers"])
 	todo, ok := suites[suite]
 	if !ok {
-		return fmt.Errorf("unknown suite %q: want ratelimit, locks, handover, queue, stock, bloom, bitmap, geo, hll, ttlhash, scan, cache, serve, proxy, memcached, engine, cores, memory or all", suite)
+		return fmt.Errorf("unknown suite %q: want ratelimit, locks, handover, queue, stock, bloom, bitmap, geo, hll, ttlhash, scan, cache, serve, proxy, memcached, engine, cores, memory, lua, pollers or all", suite)
 	}
 	if err := os.MkdirAll(filepath.Dir(out), 0o755); err != nil { //nolint:gosec // results are for everybody
 		return err
@@ -143,7 +154,7 @@ func machine(ctx context.Context) string {
 	var deps []string
 	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, d := range info.Deps {
-			for _, want := range []string{"go-redis/v9", "redis_rate", "redislock", "redsync", "rueidis", "throttled/v2", "ulule/limiter", "x/time", "asynq", "delayqueue", "go-redis/cache", "jetcache", "gocache", "otter"} {
+			for _, want := range []string{"go-redis/v9", "redis_rate", "redislock", "redsync", "rueidis", "throttled/v2", "ulule/limiter", "x/time", "asynq", "delayqueue", "go-redis/cache", "jetcache", "gocache", "otter", "gopher-lua", "go-lua", "netpoll", "gnet"} {
 				if strings.Contains(d.Path, want) {
 					deps = append(deps, d.Path+"@"+d.Version)
 				}

@@ -47,7 +47,7 @@ func (discard) Array(int)               {}
 func (discard) Set(int)                 {}
 func (discard) Map(int)                 {}
 
-// benchScripts are run here and by the module in bench/.
+// benchScripts are run here. bench/lua.go runs most of them on other interpreters too.
 var benchScripts = []struct{ name, src string }{
 	{"gcra", gcraScript},
 	{"return", `return 1`},
