@@ -51,17 +51,23 @@ func Open(ctx context.Context, url string) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, giveUpAfter)
+	bounded, cancel := context.WithTimeout(ctx, giveUpAfter)
 	defer cancel()
-	c, err := t.connect(ctx)
-	if err != nil {
-		return nil, &connectError{t.String(), withoutArgs(err)}
+	c, err := t.connect(bounded)
+	if err == nil {
+		return c, nil
 	}
-	return c, nil
+	switch _, wrong := errors.AsType[urlError](err); {
+	case wrong:
+		return nil, fmt.Errorf("goredis: %s: %w", t, err)
+	case errors.Is(ctx.Err(), context.Canceled):
+		return nil, fmt.Errorf("goredis: connecting to %s was canceled: %w", t, ctx.Err())
+	}
+	return nil, &connectError{t.String(), withoutArgs(err)}
 }
 
-// ErrNotConnected is matched by the error of [Open] when the URL is valid, but no server answered it
-// or the server refused the client. The error wraps the cause.
+// ErrNotConnected is matched by the error of [Open] when the URL is valid, but no server answered in time
+// or the server refused the client. The error wraps the cause. A canceled ctx does not match.
 var ErrNotConnected = errors.New("goredis: not connected")
 
 type connectError struct {
@@ -70,11 +76,16 @@ type connectError struct {
 }
 
 func (e *connectError) Error() string {
-	return "goredis: no answer from " + e.target + ": " + e.cause.Error()
+	return ErrNotConnected.Error() + " to " + e.target + ": " + e.cause.Error()
 }
 
 func (e *connectError) Unwrap() error        { return e.cause }
 func (e *connectError) Is(target error) bool { return target == ErrNotConnected }
+
+// A urlError is what is wrong with a URL, found only once the server had answered.
+type urlError string
+
+func (e urlError) Error() string { return string(e) }
 
 func init() {
 	redoubt.Register(func(ctx context.Context, url string) (redoubt.OpenConn, error) {
@@ -120,7 +131,7 @@ func (t *target) connect(ctx context.Context) (*Client, error) {
 	}
 	if err := c.ping(ctx); err != nil {
 		_ = c.Close()
-		return nil, err
+		return nil, t.explain(err)
 	}
 	if t.single == nil || !t.detect || !c.inCluster(ctx) {
 		if t.single != nil {
@@ -130,10 +141,27 @@ func (t *target) connect(ctx context.Context) (*Client, error) {
 	}
 	_ = c.Close()
 	if t.single.DB != 0 {
-		return nil, fmt.Errorf("it is a cluster, which has no database %d", t.single.DB)
+		return nil, t.clusterHasNoDatabase()
 	}
 	t.cluster, t.single = clusterOf(t.single), nil
 	return t.connect(ctx)
+}
+
+// explain returns a urlError for the refusal of a database that the server doesn't have, and other errors
+// as they are.
+func (t *target) explain(err error) error {
+	switch text := err.Error(); {
+	case t.single == nil || t.single.DB == 0:
+	case strings.HasPrefix(text, "ERR SELECT is not allowed in cluster mode"):
+		return t.clusterHasNoDatabase()
+	case strings.HasPrefix(text, "ERR DB index is out of range"):
+		return urlError(fmt.Sprintf("it has no database %d", t.single.DB))
+	}
+	return err
+}
+
+func (t *target) clusterHasNoDatabase() error {
+	return urlError(fmt.Sprintf("it is a cluster, which has no database %d", t.single.DB))
 }
 
 func own(rdb redis.UniversalClient) (*Client, error) {

@@ -121,7 +121,7 @@ func TestOpenNothingThere(t *testing.T) {
 			_ = c.Close()
 			continue
 		}
-		if strings.Contains(err.Error(), "secret") || !errors.Is(err, goredis.ErrNotConnected) || !strings.Contains(err.Error(), "no answer from") || !strings.Contains(err.Error(), step.addr) {
+		if strings.Contains(err.Error(), "secret") || !errors.Is(err, goredis.ErrNotConnected) || !strings.HasPrefix(err.Error(), goredis.ErrNotConnected.Error()+" to ") || !strings.Contains(err.Error(), step.addr) {
 			t.Errorf("%s: error %q", step.url, err)
 		}
 		if d := pulse.Now() - start; d > promptly {
@@ -135,6 +135,9 @@ func TestOpenWrongPassword(t *testing.T) {
 	_, err := goredis.Open(t.Context(), "redis://:secret@"+s.Addr())
 	if err == nil || !strings.Contains(err.Error(), "WRONGPASS") || strings.Contains(err.Error(), "secret") {
 		t.Errorf("error %v", err)
+	}
+	if !errors.Is(err, goredis.ErrNotConnected) {
+		t.Errorf("%v does not match ErrNotConnected", err)
 	}
 	c := dial(t, "redis://:right@"+s.Addr()+"/2")
 	if r := c.Do(t.Context(), redoubt.Cmd{Name: "SET", Keys: []string{"k"}, Args: []string{"v"}}); r.Err != nil {

@@ -92,17 +92,17 @@ func TestLocksAreShared(t *testing.T) {
 func TestOptionsAreChecked(t *testing.T) {
 	e := newEngine(t)
 	for want, opts := range map[string]server.Options{
-		"neither Engine nor URL is set":             {},
-		"Engine and URL are both set":               {Engine: e, URL: "redis://127.0.0.1:1"},
-		"open an engine and set Options.Engine":     {URL: "embedded:"},
-		"takes no redis-cluster URL":                {URL: "redis-cluster://127.0.0.1:1"},
-		"malformed URL":                             {URL: "127.0.0.1:6379"},
-		"MaxClientMemory is -1; want at least 0":    {Engine: e, MaxClientMemory: -1},
-		"MaxClients is -1; want at least 0":         {Engine: e, MaxClients: -1},
-		"Username is set and Password is empty":     {Engine: e, Username: "shop"},
-		"contains a brace":                          {Engine: e, Prefix: "{"},
-		"server: URL names a node of a cluster":     {URL: redistest.StartCluster(t, 1, 0).Nodes()[0].URL()},
-		"server: goredis: no answer from 127.0.0.1": {URL: "redis://127.0.0.1:1"},
+		"neither Engine nor URL is set":               {},
+		"Engine and URL are both set":                 {Engine: e, URL: "redis://127.0.0.1:1"},
+		"open an engine and set Options.Engine":       {URL: "embedded:"},
+		"takes no redis-cluster URL":                  {URL: "redis-cluster://127.0.0.1:1"},
+		"malformed URL":                               {URL: "127.0.0.1:6379"},
+		"MaxClientMemory is -1; want at least 0":      {Engine: e, MaxClientMemory: -1},
+		"MaxClients is -1; want at least 0":           {Engine: e, MaxClients: -1},
+		"Username is set and Password is empty":       {Engine: e, Username: "shop"},
+		"contains a brace":                            {Engine: e, Prefix: "{"},
+		"server: URL names a node of a cluster":       {URL: redistest.StartCluster(t, 1, 0).Nodes()[0].URL()},
+		"server: goredis: not connected to 127.0.0.1": {URL: "redis://127.0.0.1:1"},
 	} {
 		_, err := server.New(opts)
 		if err == nil || !strings.Contains(err.Error(), want) {

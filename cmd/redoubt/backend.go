@@ -91,6 +91,8 @@ func openFailure(what, url string, err error) error {
 	switch {
 	case unreachable(err):
 		return failf(exitUnavailable, "%s %s does not answer: %w", what, address(url), cause(err))
+	case errors.Is(err, context.Canceled):
+		return failf(exitUnavailable, "%s %s: interrupted before it answered: %w", what, address(url), context.Canceled)
 	case errors.Is(err, goredis.ErrNotConnected): // the server answered with an error
 		return failf(exitUnavailable, "%s %s refuses us: %w", what, address(url), cause(err))
 	}

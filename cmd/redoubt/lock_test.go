@@ -3,6 +3,8 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -13,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/internal/test/await"
 	"github.com/redoubt-go/redoubt/internal/test/clienttest"
 	"github.com/redoubt-go/redoubt/internal/test/faultnet"
@@ -443,6 +446,29 @@ func TestServerGoneAtRelease(t *testing.T) {
 		t.Errorf("exit %d; want the command's 5", code)
 	}
 	mustContain(t, "stderr", p.stderr.String(), `lock "deploy" was not released and stays held for up to 30s`)
+}
+
+// TestOpenFailure: a wrong URL is wrong usage, also when only the server shows it; a server that refuses, or a
+// caller that leaves, is not.
+func TestOpenFailure(t *testing.T) {
+	t.Parallel()
+	clustered := redistest.Start(t, "--cluster-enabled", "yes")
+	code, _, stderr := runToEnd(t, nil, "limit", "peek", "x", "--rate", "1/s", "--backend", clustered.URL()+"/3")
+	if code != exitUsage || !strings.Contains(stderr, "which has no database 3") || strings.Contains(stderr, "refuses us") {
+		t.Errorf("database 3 of a cluster: exit %d, %q", code, stderr)
+	}
+	locked := redistest.Start(t, "--requirepass", "s3cret")
+	code, _, stderr = runToEnd(t, nil, "limit", "peek", "x", "--rate", "1/s", "--backend", locked.URL())
+	if code != exitUnavailable || !strings.Contains(stderr, "refuses us: NOAUTH") {
+		t.Errorf("no password: exit %d, %q", code, stderr)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := redoubt.Open(ctx, locked.URL(), redoubt.Options{})
+	err = openFailure("server", locked.URL(), err)
+	if e, ok := errors.AsType[*exitError](err); !ok || e.code != exitUnavailable || !errors.Is(err, context.Canceled) || strings.Contains(err.Error(), "refuses us") {
+		t.Errorf("canceled: %v", err)
+	}
 }
 
 func TestNothingAnswers(t *testing.T) {
