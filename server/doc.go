@@ -7,7 +7,7 @@
 //		return err
 //	}
 //	defer e.Close()
-//	srv, err := server.New(server.Options{Engine: e})
+//	srv, err := server.New(ctx, server.Options{Engine: e})
 //	if err != nil {
 //		return err
 //	}

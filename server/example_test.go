@@ -21,7 +21,7 @@ func Example() {
 		log.Fatal(err)
 	}
 	defer func() { _ = e.Close() }() // in memory: nothing to save
-	srv, err := server.New(server.Options{Engine: e, Password: "secret"})
+	srv, err := server.New(ctx, server.Options{Engine: e, Password: "secret"})
 	if err != nil {
 		log.Fatal(err)
 	}

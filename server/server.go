@@ -82,9 +82,9 @@ var urls = scheme.Door{
 }
 
 // New returns a Server that listens nowhere yet. With [Options.URL] it connects to that server, within
-// ten seconds; a node of a cluster is refused. After an error nothing is left open. Close or Shutdown ends
-// the Server.
-func New(opts Options) (*Server, error) {
+// ten seconds or until ctx ends; a node of a cluster is refused. Later ctx has no effect. After an error
+// nothing is left open. Close or Shutdown ends the Server.
+func New(ctx context.Context, opts Options) (*Server, error) {
 	inner, err := opts.settle()
 	if err != nil {
 		return nil, err
@@ -98,7 +98,7 @@ func New(opts Options) (*Server, error) {
 		inner.Sessions = func(client net.Conn) server.Session { return group.SessionFor(client) }
 		s.client, err = redoubt.New(e, redoubt.Options{Prefix: opts.Prefix})
 	} else {
-		s.client, err = dial(opts)
+		s.client, err = dial(ctx, opts)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("server: %w", err)
@@ -131,12 +131,11 @@ func (o *Options) settle() (inner server.Options, err error) {
 	inner.Password, inner.Username, inner.TLS = o.Password, o.Username, o.TLS
 	inner.MaxClients, inner.IdleTimeout, inner.WriteTimeout, inner.Logger = o.MaxClients, o.IdleTimeout, o.WriteTimeout, o.Logger
 	inner.Budget = budget.New(max(0, o.MaxClientMemory))
-	return inner, errors.Join(errs...)
+	return inner, errors.Join(append(errs, inner.Validate())...)
 }
 
 // dial connects to the server that the URL names.
-func dial(opts Options) (*redoubt.Client, error) {
-	ctx := context.Background() // redoubt.Open takes ten seconds at most
+func dial(ctx context.Context, opts Options) (*redoubt.Client, error) {
 	client, err := redoubt.Open(ctx, opts.URL, redoubt.Options{Prefix: opts.Prefix})
 	if err != nil {
 		return nil, err

@@ -31,7 +31,7 @@ func newEngine(t *testing.T) *engine.Engine {
 // serve serves clients until the test ends, and returns a URL of the server.
 func serve(t *testing.T, opts server.Options) (url string) {
 	t.Helper()
-	srv, err := server.New(opts)
+	srv, err := server.New(t.Context(), opts)
 	must(t, err)
 	l, err := srv.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
@@ -104,9 +104,16 @@ func TestOptionsAreChecked(t *testing.T) {
 		"server: URL names a node of a cluster":       {URL: redistest.StartCluster(t, 1, 0).Nodes()[0].URL()},
 		"server: goredis: not connected to 127.0.0.1": {URL: "redis://127.0.0.1:1"},
 	} {
-		_, err := server.New(opts)
+		_, err := server.New(t.Context(), opts)
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v, want %q", opts, err, want)
+		}
+	}
+	// All faults at once, before it connects.
+	_, err := server.New(t.Context(), server.Options{URL: "redis://127.0.0.1:1", MaxClients: -1, MaxClientMemory: -1})
+	for _, want := range []string{"MaxClients is -1", "MaxClientMemory is -1"} {
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "no answer") {
+			t.Errorf("two faults: %v, want %q and no attempt to connect", err, want)
 		}
 	}
 }
@@ -134,7 +141,7 @@ func TestEndStopsScripts(t *testing.T) {
 				e, err := engine.Open(t.Context(), engine.Options{ScriptTimeout: -1})
 				must(t, err)
 				t.Cleanup(func() { _ = e.Close() })
-				srv, err := server.New(server.Options{Engine: e})
+				srv, err := server.New(t.Context(), server.Options{Engine: e})
 				must(t, err)
 				l, err := srv.Listen("tcp", "127.0.0.1:0")
 				must(t, err)
@@ -161,7 +168,7 @@ func TestExposedAddress(t *testing.T) {
 		if guarded {
 			opts.Password = "secret"
 		}
-		srv, err := server.New(opts)
+		srv, err := server.New(t.Context(), opts)
 		must(t, err)
 		l, err := srv.Listen("tcp", "0.0.0.0:0")
 		if guarded {

@@ -104,29 +104,15 @@ func (o Options) withDefaults() (Options, error) {
 	case o.Backend != nil, o.Client != nil, o.Sessions != nil:
 		errs = append(errs, errors.New("server: Pool is set, and Backend, Client or Sessions too"))
 	}
-	if o.Username != "" && o.Password == "" {
-		errs = append(errs, errors.New("server: Username is set and Password is empty"))
-	}
-	if _, err := o.makeUsers(); err != nil {
-		errs = append(errs, err)
-	}
-	if err := o.Limits.Validate(); err != nil {
-		errs = append(errs, err)
-	}
-	number := func(name string, n *int, standard int) {
-		if *n < 0 {
-			errs = append(errs, fmt.Errorf("server: %s is %d; want at least 0", name, *n))
-		}
+	errs = append(errs, o.Validate())
+	standard := func(n *int, standard int) {
 		if *n == 0 {
 			*n = standard
 		}
 	}
-	number("MaxClients", &o.MaxClients, 10_000)
-	number("MaxPipeline", &o.MaxPipeline, 1024)
-	number("MaxOutput", &o.MaxOutput, 64<<20)
-	if o.IdleTimeout < 0 || o.WriteTimeout < 0 {
-		errs = append(errs, errors.New("server: IdleTimeout and WriteTimeout must not be negative"))
-	}
+	standard(&o.MaxClients, 10_000)
+	standard(&o.MaxPipeline, 1024)
+	standard(&o.MaxOutput, 64<<20)
 	if o.WriteTimeout == 0 {
 		o.WriteTimeout = 30 * time.Second
 	}
@@ -141,4 +127,30 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	o.Limits = o.Limits.WithDefaults()
 	return o, errors.Join(errs...)
+}
+
+// Validate returns all faults of the options that it can see before there is a back end.
+func (o Options) Validate() error {
+	var errs []error
+	if o.Username != "" && o.Password == "" {
+		errs = append(errs, errors.New("server: Username is set and Password is empty"))
+	}
+	if _, err := o.makeUsers(); err != nil {
+		errs = append(errs, err)
+	}
+	if err := o.Limits.Validate(); err != nil {
+		errs = append(errs, err)
+	}
+	number := func(name string, n int) {
+		if n < 0 {
+			errs = append(errs, fmt.Errorf("server: %s is %d; want at least 0", name, n))
+		}
+	}
+	number("MaxClients", o.MaxClients)
+	number("MaxPipeline", o.MaxPipeline)
+	number("MaxOutput", o.MaxOutput)
+	if o.IdleTimeout < 0 || o.WriteTimeout < 0 {
+		errs = append(errs, errors.New("server: IdleTimeout and WriteTimeout must not be negative"))
+	}
+	return errors.Join(errs...)
 }
