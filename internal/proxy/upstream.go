@@ -108,7 +108,7 @@ func (o config) open(ctx context.Context, more ...[]string) (net.Conn, error) {
 		// A script that can't be loaded now, while the server loads its data
 		// for instance, is found missing and sent again when it is used.
 		for i, v := range replies[:must] {
-			if e, ok := v.(resp.Error); ok && !(pinged && i == probe && unknownCommand(e)) {
+			if e, ok := v.(resp.Error); ok && (!pinged || i != probe || !unknownCommand(e)) {
 				err = e
 				break
 			}
