@@ -5,8 +5,8 @@ import (
 	"net"
 )
 
-// A Group is sessions whose scripts can be stopped together, while those of other sessions go on. It
-// opens sessions as its engine does.
+// A Group is sessions whose scripts can be stopped together, while the scripts of other sessions go on.
+// It opens sessions as its engine does.
 type Group struct {
 	e    *Engine
 	over chan struct{} // closed by StopScripts, with scriptRuns.mu held
