@@ -91,8 +91,8 @@ func (l *Latch) Info(ctx context.Context, name string) (LatchInfo, error) {
 	if err != nil {
 		return LatchInfo{}, err
 	}
-	left, ttl, err := l.look(ctx, key, "")
-	if err != nil {
+	left, ttl, err := wire.ReadLatchInfo(l.client.Pipeline(ctx, wire.LatchInfoCmds(key)))
+	if left, err = leftOf(left, err); err != nil {
 		return LatchInfo{}, err
 	}
 	return LatchInfo{Count: left, TTL: ttl}, nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"sync"
 	"testing"
@@ -27,6 +28,26 @@ func (e *env) latch(c *redoubt.Client, opts lock.LatchOptions) *lock.Latch {
 }
 
 func latchKey(e *env, name string) string { return e.Prefix + ":{" + name + "}:latch" }
+
+// Info writes nothing, even where a waiter could be woken.
+func TestLatchInfoChangesNothing(t *testing.T) {
+	each(t, func(t *testing.T, e *env) {
+		c, name := e.newClient(), t.Name()
+		l, key := e.latch(c, lock.LatchOptions{TTL: time.Hour}), latchKey(e, name)
+		_, err := l.Set(t.Context(), name, 2)
+		must(t, err)
+		must(t, c.Do(t.Context(), wire.LatchWaitCmd(key, "PUBLISH nobody")).Err)
+		must(t, e.Redis.HSet(t.Context(), key, "left", "0").Err())
+		before := e.Redis.HGetAll(t.Context(), key).Val()
+		info, err := l.Info(t.Context(), name)
+		if err != nil || info.Count != 0 || info.TTL <= 0 || info.TTL > time.Hour {
+			t.Errorf("%+v, %v", info, err)
+		}
+		if after := e.Redis.HGetAll(t.Context(), key).Val(); len(before) < 3 || !maps.Equal(before, after) {
+			t.Errorf("it was %q and is %q", before, after)
+		}
+	})
+}
 
 // Each member counts once, over whatever network; what is set stays set.
 //

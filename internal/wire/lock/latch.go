@@ -62,6 +62,30 @@ func latchWaitCmd(key, waiter, leave string) redoubt.Cmd {
 	}
 }
 
+// LatchInfoCmds read a latch and change nothing.
+func LatchInfoCmds(key string) []redoubt.Cmd {
+	return []redoubt.Cmd{
+		{Name: "HGET", Keys: []string{key}, Args: []string{"left"}, Flags: redoubt.ReadOnly},
+		{Name: "PTTL", Keys: []string{key}, Flags: redoubt.ReadOnly},
+	}
+}
+
+// ReadLatchInfo reads the replies to [LatchInfoCmds], as [ReadLatchWait] does. A latch that ends
+// between the two commands is not set.
+func ReadLatchInfo(rs []redoubt.Reply) (left int64, ttl time.Duration, err error) {
+	if rs[0].IsNil() {
+		return -1, 0, nil
+	}
+	if left, err = rs[0].Int(); err != nil {
+		return 0, 0, err
+	}
+	ms, err := rs[1].Int()
+	if ms == -2 {
+		return -1, 0, err
+	}
+	return left, time.Duration(ms) * time.Millisecond, err
+}
+
 // ReadLatchWait reads the reply to [LatchWaitCmd]: the count that is left, below 0 when the latch
 // is not set, and the remaining time of the latch.
 func ReadLatchWait(r redoubt.Reply) (left int64, ttl time.Duration, err error) {
