@@ -3,6 +3,7 @@ package ratelimit
 import (
 	"context"
 
+	"github.com/redoubt-go/redoubt"
 	wire "github.com/redoubt-go/redoubt/internal/wire/ratelimit"
 )
 
@@ -42,8 +43,12 @@ func (l *Limiter) Info(ctx context.Context, name string) (Info, error) {
 	return info(decision(t.Decide(o, 0, 0)), t.Limits), nil
 }
 
-// Info returns what [Limiter.Info] does. Leased tokens count as taken.
+// Info returns what [Limiter.Info] does. Leased tokens count as taken. After [Leased.Close]
+// the error is redoubt.ErrClosed.
 func (l *Leased) Info(ctx context.Context, name string) (Info, error) {
+	if l.isClosed() {
+		return Info{}, redoubt.ErrClosed
+	}
 	return l.limiter.Info(ctx, name)
 }
 

@@ -147,6 +147,9 @@ func (l *Leased) Allow(ctx context.Context, name string) (Decision, error) {
 // After [Leased.Close] the error is redoubt.ErrClosed.
 func (l *Leased) AllowN(ctx context.Context, name string, n int) (Decision, error) {
 	if n <= 0 || int64(n) > l.most {
+		if l.isClosed() {
+			return Decision{}, redoubt.ErrClosed
+		}
 		return l.limiter.AllowN(ctx, name, n)
 	}
 	need := int64(n)
@@ -385,10 +388,22 @@ func (l *Leased) sweep() {
 	l.tryReturn(back)
 }
 
-// Flush gives all unused leased tokens back to the server now, and goes on. When it
-// returns nil they are back; after an error, or the end of ctx, they stay taken
-// until they come back by themselves. It costs one round trip for all names.
-func (l *Leased) Flush(ctx context.Context) error { return l.flush(ctx, false) }
+// Flush gives all unused leased tokens back to the server now, and goes on. After an error,
+// or the end of ctx, they stay taken until they come back by themselves. So do tokens whose
+// return in the background has failed; Flush waits for such returns, but doesn't report
+// their errors. It costs one round trip for all names.
+func (l *Leased) Flush(ctx context.Context) error {
+	if l.isClosed() {
+		return redoubt.ErrClosed
+	}
+	return l.flush(ctx, false)
+}
+
+func (l *Leased) isClosed() bool {
+	l.sweeps.Lock()
+	defer l.sweeps.Unlock()
+	return l.sweeps.closed
+}
 
 // Close gives all unused leased tokens back, as [Leased.Flush] does, within 3 s.
 // Later calls fail with redoubt.ErrClosed. Close may be called more than once.

@@ -309,6 +309,17 @@ func TestLeasesGiveBack(t *testing.T) {
 		if d := peek(t, l, "a"); d.Remaining != 59 {
 			t.Errorf("after Close: %s", show(d))
 		}
+		for _, n := range []int{0, opts.Tokens + 1} { // the Limiter's work
+			if d, err := h.AllowN(t.Context(), "a", n); !errors.Is(err, redoubt.ErrClosed) {
+				t.Errorf("%d after Close: %+v, %v", n, d, err)
+			}
+		}
+		if _, err := h.Info(t.Context(), "a"); !errors.Is(err, redoubt.ErrClosed) {
+			t.Errorf("Info after Close: %v", err)
+		}
+		if err := h.Flush(t.Context()); !errors.Is(err, redoubt.ErrClosed) {
+			t.Errorf("Flush after Close: %v", err)
+		}
 		if _, err := h.Allow(t.Context(), "a"); !errors.Is(err, redoubt.ErrClosed) {
 			t.Errorf("after Close: %v", err)
 		}
