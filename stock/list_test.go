@@ -31,7 +31,7 @@ func checkList(t *testing.T, c *redoubt.Client) {
 		t.Fatalf("%+v, %v", short, err)
 	}
 	want["sku:7"] = stock.Info{Name: "sku:7", Total: 7, Available: 5, Reserved: 2, Reservations: 1}
-	if err := items.Delete(t.Context(), "sku:8"); err != nil {
+	if _, err := items.Delete(t.Context(), "sku:8"); err != nil {
 		t.Fatal(err)
 	}
 	delete(want, "sku:8")

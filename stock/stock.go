@@ -147,7 +147,8 @@ func info(name string, i wire.Info) Info {
 
 // Info reads the state of an item, with all counts 0 if it was never set. It puts the
 // units of expired reservations back on sale first, in one round trip for each 512 since
-// the item was last used, so Expired is 0.
+// the item was last used, so Expired is 0. So it writes: it needs the primary, and a user
+// that may write.
 func (v *Inventory) Info(ctx context.Context, name string) (Info, error) {
 	for {
 		i, err := v.count(ctx, name, wire.InfoCmd)
@@ -178,11 +179,13 @@ func (v *Inventory) count(ctx context.Context, name string, cmd func(wire.Keys) 
 	}
 }
 
-// Delete deletes an item with all its reservations. Later commits match [ErrNotFound].
-func (v *Inventory) Delete(ctx context.Context, name string) error {
+// Delete deletes an item with all its reservations. It reports whether there was anything
+// to delete. Later commits match [ErrNotFound].
+func (v *Inventory) Delete(ctx context.Context, name string) (deleted bool, err error) {
 	keys, err := wire.KeysOf(v.client, name)
 	if err != nil {
-		return err
+		return false, err
 	}
-	return v.client.Do(ctx, redoubt.Cmd{Name: "UNLINK", Keys: keys[:], Flags: redoubt.Idempotent}).Err
+	n, err := v.client.Do(ctx, redoubt.Cmd{Name: "UNLINK", Keys: keys[:], Flags: redoubt.Idempotent}).Int()
+	return n > 0, err
 }

@@ -37,7 +37,11 @@ func TestReserveCommitCancel(t *testing.T) {
 		e.wants(t, "a", counts{10, 7, 0, 3})
 		is(t, v.Commit(t.Context(), "a", "three"), stock.ErrNotFound)
 
-		must(t, v.Delete(t.Context(), "a"))
+		for _, want := range []bool{true, false} {
+			if deleted, err := v.Delete(t.Context(), "a"); deleted != want || err != nil {
+				t.Errorf("deleted %v, %v", deleted, err)
+			}
+		}
 		is(t, v.Commit(t.Context(), "a", "one"), stock.ErrNotFound)
 		if n := e.Redis.Exists(t.Context(), e.Key("a", "stock"), e.Key("a", "due"), e.Key("a", "over")).Val(); n != 0 {
 			t.Errorf("%d keys are left", n)
@@ -425,7 +429,8 @@ func TestBadInput(t *testing.T) {
 		_, err2 := v.Set(t.Context(), "a", stock.MaxUnits+1)
 		_, err3 := v.Add(t.Context(), "a", stock.MaxUnits+1)
 		_, err4 := v.Add(t.Context(), "", 1)
-		for i, err := range []error{err1, err2, err3, err4, v.Commit(t.Context(), "a", ""), v.Cancel(t.Context(), "}", "x"), v.Delete(t.Context(), "")} {
+		_, err5 := v.Delete(t.Context(), "")
+		for i, err := range []error{err1, err2, err3, err4, err5, v.Commit(t.Context(), "a", ""), v.Cancel(t.Context(), "}", "x")} {
 			if err == nil {
 				t.Errorf("call %d was accepted", i)
 			}

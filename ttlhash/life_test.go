@@ -130,7 +130,8 @@ func TestIndexIsInProportion(t *testing.T) {
 		if n := chunks(); n != 10 {
 			t.Errorf("%d chunks for 160 fields that are set one by one, want 10", n)
 		}
-		must(t, h.Delete(ctx, "h"))
+		_, err := h.Delete(ctx, "h")
+		must(t, err)
 		for i := range 500 {
 			e.set("h", fmt.Sprint("f", i%10), "v", time.Hour)
 			c.Advance(time.Second)
@@ -138,7 +139,8 @@ func TestIndexIsInProportion(t *testing.T) {
 		if n := chunks(); n > 20 {
 			t.Errorf("%d chunks for 10 fields that are set again and again", n)
 		}
-		must(t, h.Delete(ctx, "h"))
+		_, err = h.Delete(ctx, "h")
+		must(t, err)
 		most := int64(0)
 		for i := range 700 {
 			e.set("h", fmt.Sprint("g", i%3), "v", time.Duration(10+i%50)*time.Hour)

@@ -245,13 +245,14 @@ func (h *Hashes) remove(ctx context.Context, name string, want bool, fields []st
 }
 
 // Delete deletes the whole hash, with all fields and unread events. It makes no events of
-// the fields.
-func (h *Hashes) Delete(ctx context.Context, name string) error {
+// the fields. It reports whether there was a hash.
+func (h *Hashes) Delete(ctx context.Context, name string) (deleted bool, err error) {
 	keys, err := h.keys(name)
 	if err != nil {
-		return err
+		return false, err
 	}
-	return h.client.Do(ctx, redoubt.Cmd{Name: "UNLINK", Keys: keys[:], Flags: redoubt.Idempotent}).Err
+	n, err := h.client.Do(ctx, redoubt.Cmd{Name: "UNLINK", Keys: keys[:], Flags: redoubt.Idempotent}).Int()
+	return n > 0, err
 }
 
 func (h *Hashes) keys(name string) (wire.Keys, error) {

@@ -62,7 +62,11 @@ func TestFields(t *testing.T) {
 		if v != "no name" || !ok || again {
 			t.Errorf("taken %q %v, and again %v", v, ok, again)
 		}
-		must(t, h.Delete(ctx, "h"))
+		for _, want := range []bool{true, false} {
+			if deleted, err := h.Delete(ctx, "h"); deleted != want || err != nil {
+				t.Errorf("deleted %v, %v", deleted, err)
+			}
+		}
 		e.expect("b", "-")
 		if left := e.left("h"); left != nil {
 			t.Errorf("left: %v", left)
