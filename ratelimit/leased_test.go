@@ -366,7 +366,9 @@ func TestLeasedFlush(t *testing.T) {
 			}
 		}
 		must(t, h.Close())
-		must(t, h.Flush(t.Context()))
+		if err := h.Flush(t.Context()); !errors.Is(err, redoubt.ErrClosed) {
+			t.Errorf("Flush after Close: %v, want %v", err, redoubt.ErrClosed)
+		}
 	})
 }
 
