@@ -382,8 +382,7 @@ func locksLeaveNoChannel(t *testing.T, d *faults.Deployment) {
 	eventually(t, "no channel is left", func() bool { return len(channels(t, d)) == inboxes(d, 1) })
 }
 
-// A hundred callers try at once: as many as there are permits get a lease, each under an id of its
-// own.
+// A hundred callers try at once. Each permit goes to one caller, and each lease has its own ID.
 //
 // go-redislock and goRedisson name owners by what may be the same elsewhere, a
 // second or a goroutine; go-zero by a seeded generator.
