@@ -11,7 +11,7 @@ TESTWATCH := bin/testwatch
 # input, and Go sometimes reports that as a failure.
 FUZZTIME ?= 3000x
 
-TESTED := . $(patsubst %/go.mod,%,$(wildcard tests/go.mod ratelimit/*/go.mod))
+TESTED := . $(patsubst %/go.mod,%,$(wildcard tests/go.mod examples/go.mod ratelimit/*/go.mod))
 MODULES := $(TESTED) $(patsubst %/go.mod,%,$(wildcard bench/go.mod))
 
 # Only the race detector and Vale need a C compiler.
