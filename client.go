@@ -69,6 +69,11 @@ func (o *Options) settle() error {
 	if o.DownAfter == 0 {
 		o.DownAfter = defaultDownAfter
 	}
+	return o.Validate()
+}
+
+// Validate returns all faults of the options, as [New] and [Open] do, without a server.
+func (o Options) Validate() error {
 	var errs []error
 	if d := o.DownAfter; d > 0 && d < minDownAfter {
 		errs = append(errs, fmt.Errorf("redoubt: DownAfter is %v; want at least %v, 0 for the default, or less than 0 for never", d, minDownAfter))

@@ -70,7 +70,6 @@ type Server struct {
 	inner  *server.Server
 	client *redoubt.Client
 	stop   func() // stops the scripts of clients on an Engine
-	open   bool   // no password
 }
 
 // urls are the URLs that Options.URL takes.
@@ -89,7 +88,7 @@ func New(ctx context.Context, opts Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{open: opts.Password == "", stop: func() {}}
+	s := &Server{stop: func() {}}
 	if opts.Engine != nil {
 		e := internalengine.Of(opts.Engine)
 		group := e.Group()
@@ -124,6 +123,9 @@ func (o *Options) settle() (inner server.Options, err error) {
 		} else if inner.Backend, err = proxy.ParseURL(o.URL); err != nil {
 			errs = append(errs, fmt.Errorf("server: URL: %w", err))
 		}
+	}
+	if err := (redoubt.Options{Prefix: o.Prefix}).Validate(); err != nil {
+		errs = append(errs, fmt.Errorf("server: %w", err))
 	}
 	if o.MaxClientMemory < 0 {
 		errs = append(errs, fmt.Errorf("server: MaxClientMemory is %d; want at least 0", o.MaxClientMemory))
@@ -160,9 +162,6 @@ func (s *Server) Listen(network, address string) (net.Listener, error) {
 // of systemd, speaks TLS only if it does so by itself; without a password, an exposed one is closed with
 // an error that matches [ErrExposed].
 func (s *Server) Serve(l net.Listener) error {
-	if a, ok := l.Addr().(*net.TCPAddr); ok && s.open && !a.IP.IsLoopback() {
-		return errors.Join(fmt.Errorf("%w: set one, or listen on 127.0.0.1 instead of %s", ErrExposed, a), l.Close())
-	}
 	return s.inner.Serve(l)
 }
 

@@ -110,10 +110,10 @@ func TestOptionsAreChecked(t *testing.T) {
 		}
 	}
 	// All faults at once, before it connects.
-	_, err := server.New(t.Context(), server.Options{URL: "redis://127.0.0.1:1", MaxClients: -1, MaxClientMemory: -1})
-	for _, want := range []string{"MaxClients is -1", "MaxClientMemory is -1"} {
-		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "no answer") {
-			t.Errorf("two faults: %v, want %q and no attempt to connect", err, want)
+	_, err := server.New(t.Context(), server.Options{URL: "redis://127.0.0.1:1", Prefix: "{", MaxClients: -1, MaxClientMemory: -1})
+	for _, want := range []string{"contains a brace", "MaxClients is -1", "MaxClientMemory is -1"} {
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "not connected") {
+			t.Errorf("three faults: %v, want %q and no attempt to connect", err, want)
 		}
 	}
 }

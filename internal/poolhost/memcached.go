@@ -69,7 +69,7 @@ func (p *memcachedPool) listen(network, address string) (net.Listener, error) {
 	if p.tls != nil {
 		l = tls.NewListener(l, p.tls)
 	}
-	if a, ok := l.Addr().(*net.TCPAddr); ok && !a.IP.IsLoopback() && !p.certified {
+	if socket.Exposed(l.Addr()) && !p.certified {
 		p.log.Warn("memcached has no passwords: any client that reaches this address can read and write everything",
 			slog.String("listen", l.Addr().String()))
 	}

@@ -20,8 +20,8 @@ import (
 // [Server.Shutdown] or [Server.Close].
 var ErrClosed = errors.New("server: closed")
 
-// ErrExposed is matched by the error of [Server.Listen] for an address that other
-// machines can reach while clients need no password.
+// ErrExposed is matched by the error of [Server.Listen], [Server.Serve] and [Server.SetUsers] for an
+// address that other machines can reach while clients need no password.
 var ErrExposed = errors.New("server: an address beyond this machine needs a password")
 
 // A Server accepts clients and serves them. Its methods may be called by many
@@ -129,30 +129,24 @@ func (s *Server) Listen(network, address string) (net.Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	if a, ok := l.Addr().(*net.TCPAddr); ok {
-		if exposed(a) && s.users.Load().unguarded() {
-			_ = l.Close()
-			return nil, exposedError(address)
-		}
-		if s.opts.TLS != nil {
-			l = tls.NewListener(l, s.opts.TLS)
-		}
+	if err := s.users.Load().mayListen(l.Addr(), address); err != nil {
+		_ = l.Close()
+		return nil, err
+	}
+	if network != "unix" && s.opts.TLS != nil {
+		l = tls.NewListener(l, s.opts.TLS)
 	}
 	return l, nil
 }
 
 // Serve accepts clients on l until the server is shut down, and then returns
-// [ErrClosed]. It closes l. It may be called for several listeners.
+// [ErrClosed]. It closes l. It may be called for several listeners. Without a password,
+// it refuses an l that other machines can reach, with an error that matches [ErrExposed].
 func (s *Server) Serve(l net.Listener) error {
-	s.mu.Lock()
-	if s.closed {
-		s.mu.Unlock()
+	if err := s.addListener(l); err != nil {
 		_ = l.Close()
-		return ErrClosed
+		return err
 	}
-	s.listeners[l] = struct{}{}
-	s.wg.Add(1)
-	s.mu.Unlock()
 	defer s.wg.Done()
 	defer func() {
 		s.mu.Lock()
@@ -185,6 +179,21 @@ func (s *Server) Serve(l net.Listener) error {
 		delay = 0
 		s.accept(conn)
 	}
+}
+
+// addListener begins to serve on l. The caller calls wg.Done afterwards.
+func (s *Server) addListener(l net.Listener) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return ErrClosed
+	}
+	if err := s.users.Load().mayListen(l.Addr(), l.Addr().String()); err != nil {
+		return err
+	}
+	s.listeners[l] = struct{}{}
+	s.wg.Add(1)
+	return nil
 }
 
 func (s *Server) isClosed() bool {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/redoubt-go/redoubt/internal/acl"
 	"github.com/redoubt-go/redoubt/internal/resp"
+	"github.com/redoubt-go/redoubt/internal/socket"
 )
 
 // users are the users that clients may log in as.
@@ -40,17 +41,27 @@ func (o *Options) makeUsers() (*users, error) {
 // for an address that other machines can reach matches [ErrExposed].
 func (o Options) CheckListen(network, address string) error {
 	u, err := o.parseUsers()
-	if err != nil || network == "unix" || !u.unguarded() {
+	if err != nil || network == "unix" {
 		return err
 	}
-	if a, err := net.ResolveTCPAddr(network, address); err == nil && exposed(a) {
-		return exposedError(address)
+	if a, err := net.ResolveTCPAddr(network, address); err == nil {
+		return u.mayListen(a, address)
 	}
 	return nil
 }
 
-func exposedError(address string) error {
-	return fmt.Errorf("%w: set one, or listen on 127.0.0.1 instead of %s", ErrExposed, address)
+// mayListen returns an error that matches [ErrExposed] if other machines can reach a, which the
+// operator knows as address, and somebody may log in without a password.
+func (u *users) mayListen(a net.Addr, address string) error {
+	if !socket.Exposed(a) {
+		return nil
+	}
+	for _, o := range u.byName {
+		if o.Open() {
+			return fmt.Errorf("%w: set one, or listen on 127.0.0.1 instead of %s", ErrExposed, address)
+		}
+	}
+	return nil
 }
 
 // parseUsers makes the users that the options say.
@@ -81,16 +92,6 @@ func (o *Options) parseUsers() (*users, error) {
 // open reports whether clients need no password.
 func (u *users) open() bool { return u.standard != nil && u.standard.Open() }
 
-// unguarded reports whether somebody may log in without a password.
-func (u *users) unguarded() bool {
-	for _, o := range u.byName {
-		if o.Open() {
-			return true
-		}
-	}
-	return false
-}
-
 // Open reports whether clients need no password.
 func (s *Server) Open() bool { return s.users.Load().open() }
 
@@ -107,15 +108,9 @@ func (s *Server) SetUsers(rules map[string]string, patience time.Duration) error
 	if err != nil {
 		return err
 	}
-	s.mu.Lock()
-	for l := range s.listeners {
-		if u.unguarded() && exposed(l.Addr()) {
-			s.mu.Unlock()
-			return fmt.Errorf("%w: %s", ErrExposed, l.Addr())
-		}
+	if err := s.storeUsers(u); err != nil {
+		return err
 	}
-	s.mu.Unlock()
-	s.users.Store(u)
 	var others []*session
 	for _, c := range s.clients() {
 		if was := c.info.get().user; was != nil && !was.Same(u.byName[was.Name()]) {
@@ -140,10 +135,17 @@ func (s *Server) SetUsers(rules map[string]string, patience time.Duration) error
 	return nil
 }
 
-// exposed reports whether other machines can reach an address.
-func exposed(a net.Addr) bool {
-	tcp, ok := a.(*net.TCPAddr)
-	return ok && !tcp.IP.IsLoopback()
+// storeUsers sets the users, unless a listener may not have them.
+func (s *Server) storeUsers(u *users) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for l := range s.listeners {
+		if err := u.mayListen(l.Addr(), l.Addr().String()); err != nil {
+			return err
+		}
+	}
+	s.users.Store(u)
+	return nil
 }
 
 // become sets the client's user; nil: none.

@@ -6,6 +6,12 @@ import (
 	"os"
 )
 
+// Exposed reports whether other machines can reach a listener's address.
+func Exposed(a net.Addr) bool {
+	tcp, ok := a.(*net.TCPAddr)
+	return ok && !tcp.IP.IsLoopback()
+}
+
 // Listen is net.Listen. But it replaces a unix socket that a killed process has left
 // behind. A socket with a listener is an error.
 func Listen(ctx context.Context, network, address string) (net.Listener, error) {
