@@ -58,8 +58,13 @@ var apiRules = []apiRule{
 		"want List(ctx context.Context, match string) iter.Seq2[X, error] on the main type",
 	},
 	{
-		[]string{"method"}, regexp.MustCompile(`^(Open|Open[A-Z]\w*|Delete|Reset|Invalidate)$`), regexp.MustCompile(`^\((ctx|_) context\.Context\b`),
+		[]string{"method"}, regexp.MustCompile(`^(Open|Open[A-Z]\w*|Reset|Invalidate)$`), regexp.MustCompile(`^\((ctx|_) context\.Context\b`),
 		"its first parameter is a context",
+	},
+	{
+		[]string{"method", "interface"}, regexp.MustCompile(`^Delete$`),
+		regexp.MustCompile(`^\(ctx context\.Context, (name|resource) string\) \(deleted bool, err error\)$|^\(ctx context\.Context, keys \*Iterator\[string\]`),
+		"want Delete(ctx context.Context, name string) (deleted bool, err error) on the main type: it removes a whole name",
 	},
 	{
 		[]string{"method"}, regexp.MustCompile(`Many$`), regexp.MustCompile(`^\(ctx context\.Context, [^.]*\[\][^.]*`),
@@ -188,6 +193,9 @@ func TestAPIFaultsAreFound(t *testing.T) {
 		"x: method (*Indexes) Open(_ context.Context, name string) (*Index, error)":                                0,
 		"x: method (*Indexes) Open(name string) (*Index, error)":                                                   1,
 		"x: method (*Scanner) Delete(ctx context.Context, keys *Iterator[string], b Bulk) (Done, error)":           0,
+		"x: method (*Hashes) Delete(ctx context.Context, name string) (deleted bool, err error)":                   0,
+		"x: method (*Hashes) Delete(ctx context.Context, name string) error":                                       1,
+		"x: method (*Index) Delete(ctx context.Context) (deleted bool, err error)":                                 1,
 		"x: method (*Hashes) GetMany(ctx context.Context, name string, fields []string) (map[string]Item, error)":  0,
 		"x: method (*Hashes) GetMany(ctx context.Context, name string, fields ...string) (map[string]Item, error)": 2,
 		"x: method (*Guard) Do(ctx context.Context, cmds ...redoubt.Cmd) ([]redoubt.Reply, error)":                 1,

@@ -34,6 +34,8 @@
 //   - No key grows past 1 MB with up to 100 million members, even when all members are at one point.
 //   - A move within a cell costs one round trip. So does a query.
 //   - A value that is out of range is refused before anything is written.
+//   - After an index is deleted, every open handle of its name answers as for an index without members, or
+//     as for the new index of that name.
 //
 // # What is not promised
 //
@@ -71,7 +73,9 @@
 //
 // A query runs one script in each cell that overlaps the area, in all of them at once. The script runs
 // GEOSEARCH and reads the cell's other keys. Each process learns the cells on the way: the script of a
-// cell that was split says so, and the process doesn't ask that cell again.
+// cell that was split says so, and the process doesn't ask that cell again. A part has a state from the
+// start. When a part has none, the process asks the cells above it again: either the server has lost the part,
+// or the index was deleted, and the process forgets its cells.
 //
 // A move within a cell is one ZADD in one script: one round trip. When a member moves to another cell,
 // the two cells are in different slots, and no script can change both. So such a move is a step with a

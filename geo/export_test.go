@@ -17,6 +17,11 @@ func (x *Index) CellOf(member string, p Point) string {
 	return x.cells.at(addressOf(placeOf(p), member)).String()
 }
 
+// KeysOfCell returns the keys of the cell for a member at a point.
+func (x *Index) KeysOfCell(member string, p Point) []string {
+	return x.keys(x.cells.at(addressOf(placeOf(p), member)), statePart, pointsPart, arrivingPart, leavingPart, leftPart)
+}
+
 // PointKeys returns the keys of the members of all cells.
 func (x *Index) PointKeys() (all []string) {
 	for _, c := range x.cells.now() {

@@ -67,9 +67,12 @@ func (x *Index) find(ctx context.Context, members []string) ([]spot, error) {
 		todo = nil
 		for n, r := range x.send(ctx, cmds) {
 			c := asked[n][0].cell
-			status, rest, err := x.status(r, c)
+			status, rest, err := x.status(ctx, r, c)
 			if err != nil {
 				return nil, err
+			}
+			if status == isForgotten {
+				return x.find(ctx, members)
 			}
 			if status == isSplit {
 				for _, q := range asked[n] {
@@ -200,7 +203,7 @@ type arrival struct {
 
 func (x *Index) arrive(ctx context.Context, items []arrival) error {
 	return x.visit(ctx, all(len(items)), visit{
-		cmd: wire.ArriveCmd, parts: []string{statePart, pointsPart, arrivingPart}, head: []string{decimal(memberWeight)},
+		cmd: wire.ArriveCmd, parts: []string{statePart, pointsPart, arrivingPart}, head: func(cell) []string { return []string{decimal(memberWeight)} },
 		where: func(i int) address { return addressOf(items[i].to, items[i].member) },
 		args: func(i int) []string {
 			score := decimal(items[i].to.score)
@@ -266,7 +269,7 @@ func (x *Index) closeAll(ctx context.Context, items []departure) error {
 		busy := make(map[cell]bool)
 		for n, r := range x.send(ctx, cmds) {
 			c := sent[n][0].from
-			status, _, err := x.status(r, c)
+			status, _, err := x.status(ctx, r, c)
 			if err != nil {
 				return err
 			}

@@ -78,8 +78,8 @@ func (xs *Indexes) Open(_ context.Context, name string) (*Index, error) {
 }
 
 // An Index holds the positions of members on a server. Open it once and keep it: it learns which cells
-// there are and asks only once. All methods may be called by many goroutines at once. It need not be
-// closed.
+// there are and asks only once. It stays valid when the index is deleted: see [Indexes.Delete]. All methods
+// may be called by many goroutines at once. It need not be closed.
 type Index struct {
 	client *redoubt.Client
 	name   string
@@ -165,20 +165,23 @@ func pause(ctx context.Context) error {
 
 // A status is what a cell says to a script.
 const (
-	isDone   = 1
-	isFrozen = 0  // it is being split
-	isSplit  = -1 // it was, and its parts are to be asked
-	isFull   = -2
+	isDone      = 1
+	isStateless = 3  // done, but the cell has no state: see status
+	isFrozen    = 0  // it is being split
+	isSplit     = -1 // it was, and its parts are to be asked
+	isFull      = -2
+	isMissing   = -3 // it is refused, because the cell is not there
+	isForgotten = -4 // no script answers this: the index has other cells than this process knew
 )
 
 // A visit runs a script in the cells of some items. Items are known by number.
 type visit struct {
 	cmd   func(keys []string, args ...string) redoubt.Cmd
-	parts []string             // the script's keys
-	head  []string             // its first arguments
-	where func(i int) address  // where an item belongs
-	args  func(i int) []string // what is said of an item
-	done  func(i int, r any)   // what is answered of it; nil if nothing is
+	parts []string              // the script's keys
+	head  func(c cell) []string // its first arguments; may be nil
+	where func(i int) address   // where an item belongs
+	args  func(i int) []string  // what is said of an item
+	done  func(i int, r any)    // what is answered of it; nil if nothing is
 }
 
 // visit runs a script in the cells of the items todo. It costs one round trip unless a cell is being
@@ -196,7 +199,11 @@ func (x *Index) visit(ctx context.Context, todo []int, v visit) error {
 			if !ok || len(items[n]) == perScript {
 				n = len(cmds)
 				open[c] = n
-				cmds = append(cmds, v.cmd(x.keys(c, v.parts...), v.head...))
+				var head []string
+				if v.head != nil {
+					head = v.head(c)
+				}
+				cmds = append(cmds, v.cmd(x.keys(c, v.parts...), head...))
 				to, items = append(to, c), append(items, nil)
 			}
 			cmds[n].Args = append(cmds[n].Args, v.args(i)...)
@@ -205,14 +212,17 @@ func (x *Index) visit(ctx context.Context, todo []int, v visit) error {
 		todo = nil
 		busy := make(map[cell]bool)
 		for n, r := range x.send(ctx, cmds) {
-			status, rest, err := x.status(r, to[n])
+			status, rest, err := x.status(ctx, r, to[n])
 			if err != nil {
 				return err
 			}
 			if status != isDone {
 				todo = append(todo, items[n]...)
-				if status != isSplit {
-					busy[to[n]] = true
+				busy[to[n]] = status == isFrozen || status == isFull
+				if status == isMissing { // lost by the server
+					if err := x.ready(ctx, to[n], 0); err != nil {
+						return err
+					}
 				}
 				continue
 			}
@@ -234,7 +244,58 @@ func (x *Index) visit(ctx context.Context, todo []int, v visit) error {
 
 // status reads a reply that begins with a status. After the status of a split cell the reply says where
 // the cell was split.
-func (x *Index) status(r redoubt.Reply, c cell) (status int64, rest []any, err error) {
+//
+// Only the first cell of a zone has members before it has a state: a part gets its state when it is
+// filled, before its cell is split. So a part without a state is no cell of this index, unless the server
+// has lost the state. Then the index was deleted since this process learned its cells. The process forgets
+// them and asks again. Otherwise it would look for members where nobody else does.
+func (x *Index) status(ctx context.Context, r redoubt.Reply, c cell) (status int64, rest []any, err error) {
+	status, rest, err = x.readStatus(r, c)
+	if err != nil || status != isStateless && status != isMissing {
+		return status, rest, err
+	}
+	reached := x.cells.at(c.first) == c // otherwise the process has forgotten c since it asked
+	if reached {
+		if reached, err = x.reaches(ctx, c); err != nil {
+			return 0, nil, err
+		}
+	}
+	switch {
+	case !reached:
+		x.cells.forget()
+		return isForgotten, nil, nil
+	case status == isStateless:
+		status = isDone
+	}
+	return status, rest, nil
+}
+
+// reaches reports whether the splits that the server knows lead to c. One round trip a split.
+func (x *Index) reaches(ctx context.Context, c cell) (bool, error) {
+	at := whole(c.zone())
+	for at != c && at.first <= c.first && at.last >= c.last {
+		a, err := x.client.Do(ctx, wire.WhereCmd(x.keys(at, statePart, pointsPart, arrivingPart, leavingPart, leftPart))).Array()
+		if err != nil {
+			return false, err
+		}
+		if len(a) != 2 || a[0] != int64(isSplit) {
+			return false, nil
+		}
+		text, _ := a[1].(string)
+		split, err := parseSplit(at, text)
+		if err != nil {
+			return false, err
+		}
+		left, right := at.parts(split)
+		if at = left; c.first >= split {
+			at = right
+		}
+	}
+	return at == c, nil
+}
+
+// readStatus is status without the check of a cell that has no state.
+func (x *Index) readStatus(r redoubt.Reply, c cell) (status int64, rest []any, err error) {
 	a, err := r.Array()
 	if err != nil {
 		return 0, nil, err
@@ -255,12 +316,20 @@ func (x *Index) status(r redoubt.Reply, c cell) (status int64, rest []any, err e
 
 // learn notes that a cell was split.
 func (x *Index) learn(c cell, text string) error {
+	at, err := parseSplit(c, text)
+	if err != nil {
+		return err
+	}
+	x.cells.learn(c, at)
+	return nil
+}
+
+func parseSplit(c cell, text string) (address, error) {
 	at, err := strconv.ParseUint(text, 16, 64)
 	if err != nil || address(at) <= c.first || address(at) > c.last {
-		return fmt.Errorf("geo: %q is no place to split the cell %v: something else has written it", text, c)
+		return 0, fmt.Errorf("geo: %q is no place to split the cell %v: something else has written it", text, c)
 	}
-	x.cells.learn(c, address(at))
-	return nil
+	return address(at), nil
 }
 
 // all returns the numbers of n items.

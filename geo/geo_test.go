@@ -82,10 +82,19 @@ func TestMembers(t *testing.T) {
 		if info != (geo.Info{Members: 1, Cells: 3, Largest: 1}) {
 			t.Errorf("%+v", info)
 		}
-		must(t, x.Delete(ctx))
+		xs := e.on(e.Conn, 0)
+		for _, want := range []bool{true, false} {
+			deleted, err := xs.Delete(ctx, "sicily")
+			must(t, err)
+			if deleted != want {
+				t.Errorf("deleted: %v, want %v", deleted, want)
+			}
+		}
 		if keys := e.keys(t); len(keys) != 0 {
 			t.Errorf("left: %q", keys)
 		}
+		_, err = xs.Delete(ctx, "}")
+		is(t, err, redoubt.ErrInvalidName)
 	})
 }
 

@@ -20,7 +20,10 @@ type Info struct {
 
 // Info counts the members of all cells. One round trip; the first call of a process needs more, until it
 // has learned the cells.
-func (x *Index) Info(ctx context.Context) (Info, error) {
+func (x *Index) Info(ctx context.Context) (Info, error) { return x.count(ctx, x.status) }
+
+// count is Info. status reads the reply of a cell.
+func (x *Index) count(ctx context.Context, status func(context.Context, redoubt.Reply, cell) (int64, []any, error)) (Info, error) {
 	var info Info
 	read := make(map[cell]bool)
 	for {
@@ -41,7 +44,7 @@ func (x *Index) Info(ctx context.Context) (Info, error) {
 		}
 		replies := x.send(ctx, cmds)
 		for i, c := range cells {
-			status, _, err := x.status(replies[2*i+1], c)
+			is, _, err := status(ctx, replies[2*i+1], c)
 			if err != nil {
 				return Info{}, err
 			}
@@ -49,7 +52,7 @@ func (x *Index) Info(ctx context.Context) (Info, error) {
 			if err != nil {
 				return Info{}, err
 			}
-			if status == isSplit {
+			if is == isSplit || is == isForgotten {
 				continue
 			}
 			read[c] = true
@@ -60,12 +63,22 @@ func (x *Index) Info(ctx context.Context) (Info, error) {
 	}
 }
 
-// Delete removes the whole index. No client may write to it meanwhile. It deletes 16,384 keys of the index
-// of members and the keys of all cells, 4,096 keys per round trip, and needs one more round trip per split
-// cell. When it fails half-way, call it again.
-func (x *Index) Delete(ctx context.Context) error {
-	if _, err := x.Info(ctx); err != nil { // to know all cells
-		return err
+// Delete removes the index called name, with all its keys. It reports whether there was one. No client may
+// write to the index meanwhile. Afterwards every open [Index] of the name, in this process and in others,
+// answers as for an index without members, or as for the new index when a client has added members again.
+//
+// Delete removes 16,384 keys of the index of members and the keys of all cells, 4,096 keys per round trip,
+// and needs one more round trip per split cell. When it fails half-way, call it again.
+func (xs *Indexes) Delete(ctx context.Context, name string) (deleted bool, err error) {
+	x, err := xs.Open(ctx, name)
+	if err != nil {
+		return false, err
+	}
+	// This learns all cells. None can be out of date, so a cell without a state is one that a Delete
+	// before has removed.
+	_, err = x.count(ctx, func(_ context.Context, r redoubt.Reply, c cell) (int64, []any, error) { return x.readStatus(r, c) })
+	if err != nil {
+		return false, err
 	}
 	var cmds []redoubt.Cmd
 	for n := range shards {
@@ -76,19 +89,22 @@ func (x *Index) Delete(ctx context.Context) error {
 	}
 	for from := 0; from < len(cmds); from += atOnce {
 		for _, r := range x.send(ctx, cmds[from:min(from+atOnce, len(cmds))]) {
-			if r.Err != nil {
-				return r.Err
+			n, err := r.Int()
+			if err != nil {
+				return deleted, err
 			}
+			deleted = deleted || n > 0
 		}
 	}
 	// A split cell leads to its parts, so it is deleted after them.
 	for _, c := range x.cells.split() {
-		if err := x.client.Do(ctx, x.drop(c)).Err; err != nil {
-			return err
+		n, err := x.client.Do(ctx, x.drop(c)).Int()
+		if err != nil {
+			return deleted, err
 		}
+		deleted = deleted || n > 0
 	}
-	x.cells.forget()
-	return nil
+	return deleted, nil
 }
 
 func (x *Index) drop(c cell) redoubt.Cmd {

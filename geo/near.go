@@ -230,11 +230,11 @@ func (l *look) ask(ctx context.Context, cells []cell) (all bool, err error) {
 	late := l.now().Sub(l.began)-sent > time.Second // than what it is told goes back
 	all = true
 	for i, c := range cells {
-		status, rest, err := l.status(replies[i], c)
+		status, rest, err := l.status(ctx, replies[i], c)
 		if err != nil {
 			return false, err
 		}
-		if status == isSplit || late {
+		if status != isDone || late {
 			all = false
 			continue
 		}

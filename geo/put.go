@@ -188,7 +188,14 @@ func (x *Index) step(ctx context.Context, todo []*putting, add bool) (again []*p
 // is complete knows that it must ask where the member is.
 func (x *Index) announce(ctx context.Context, ps []*putting) error {
 	return x.visit(ctx, all(len(ps)), visit{
-		cmd: wire.AnnounceCmd, parts: []string{statePart, arrivingPart}, head: []string{decimal(x.most), decimal(memberWeight)},
+		cmd: wire.AnnounceCmd, parts: []string{statePart, arrivingPart},
+		head: func(c cell) []string {
+			make := "0"
+			if c == whole(c.zone()) {
+				make = "1"
+			}
+			return []string{decimal(x.most), decimal(memberWeight), make}
+		},
 		where: func(i int) address { return ps[i].address() },
 		args:  func(i int) []string { return []string{field(ps[i].step, ps[i].member), decimal(ps[i].to.score)} },
 	})
@@ -254,7 +261,7 @@ func (x *Index) leave(ctx context.Context, items []departure, ps []*putting) (le
 	left = make([]bool, len(items))
 	busy := make(map[cell]bool)
 	for i, r := range x.send(ctx, cmds) {
-		status, rest, err := x.status(r, items[i].from)
+		status, rest, err := x.status(ctx, r, items[i].from)
 		if err != nil {
 			return nil, err
 		}

@@ -33,7 +33,7 @@ func (x *Index) splitAll(ctx context.Context, busy map[cell]bool) error {
 // members, and a part that is complete accepts nothing more. Once both are complete, the cell says that it
 // is split, and nobody reads it any more.
 func (x *Index) split(ctx context.Context, c cell) error {
-	status, _, err := x.status(x.client.Do(ctx, wire.FreezeCmd(x.keys(c, statePart),
+	status, _, err := x.status(ctx, x.client.Do(ctx, wire.FreezeCmd(x.keys(c, statePart),
 		decimal(x.most), string(newStep()), decimal(x.splitFor.Microseconds()))), c)
 	switch {
 	case err != nil:
@@ -102,8 +102,8 @@ func (x *Index) search(c cell, within string, args []string) redoubt.Cmd {
 
 // readFrozen reads a cell. It returns nil when it has been split meanwhile.
 func (x *Index) readFrozen(ctx context.Context, c cell) (*frozen, error) {
-	status, rest, err := x.status(x.client.Do(ctx, x.search(c, decimal(keepLeft.Microseconds()), everything)), c)
-	if err != nil || status == isSplit {
+	status, rest, err := x.status(ctx, x.client.Do(ctx, x.search(c, decimal(keepLeft.Microseconds()), everything)), c)
+	if err != nil || status != isDone {
 		return nil, err
 	}
 	v, err := readView(rest, c.zone())
@@ -198,6 +198,12 @@ func (x *Index) load(ctx context.Context, part cell, f *frozen) error {
 			return r.Err
 		}
 	}
+	return x.ready(ctx, part, bytes)
+}
+
+// ready lets a part take members, unless it does already.
+func (x *Index) ready(ctx context.Context, part cell, bytes int) error {
+	keys := x.keys(part, statePart, pointsPart, arrivingPart, leavingPart, leftPart)
 	return x.client.Do(ctx, wire.LoadCmd(keys, "ready", decimal(bytes))).Err
 }
 

@@ -4,7 +4,7 @@
 -- KEYS[3] arriving hash    {<name>:<cell>}:arriving
 -- ARGV[1] weight   integer bytes of a member without its name
 -- ARGV[2..] step   bytes   as it was announced, and then the score; empty: withdraw it
--- Returns {status 1 done|0 frozen}, or {-1, split text}
+-- Returns {status 1 done|3 done, but the cell has no state|0 frozen}, or {-1, split text}
 local s = redis.call('HMGET', KEYS[1], 'state', 'split')
 if s[1] == 'split' then return {-1, s[2]} end
 if s[1] == 'frozen' then return {0} end
@@ -17,4 +17,4 @@ for i = 2, #ARGV, 2 do
   end
 end
 if bytes > 0 then redis.call('HINCRBY', KEYS[1], 'bytes', -bytes) end
-return {1}
+return {s[1] and 1 or 3}
