@@ -70,7 +70,7 @@ func ExampleGuard_Do_script() {
 			Script: withdraw, Keys: []string{"account"}, Args: []string{"20"},
 		})
 		if stale, ok := errors.AsType[*fence.StaleError](reply.Err); ok {
-			fmt.Println("token", token, "is refused: the account has seen", stale.Largest)
+			fmt.Println("token", token, "is refused: the account has seen", stale.Current)
 			continue
 		}
 		if reply.Err != nil {

@@ -20,12 +20,12 @@ type StaleError struct {
 	Resource string
 	// Token is the token that was refused.
 	Token int64
-	// Largest is the largest token seen for the resource.
-	Largest int64
+	// Current is the largest token seen for the resource.
+	Current int64
 }
 
 func (e *StaleError) Error() string {
-	return fmt.Sprintf("%v: %d for %q, which has seen %d", ErrStale, e.Token, e.Resource, e.Largest)
+	return fmt.Sprintf("%v: %d for %q, which has seen %d", ErrStale, e.Token, e.Resource, e.Current)
 }
 
 // Is reports whether target is [ErrStale].
@@ -127,7 +127,7 @@ func (g *Guard) DoMany(ctx context.Context, resource string, token int64, cmds [
 		return nil, err
 	}
 	if !v.Accepted {
-		return nil, &StaleError{Resource: resource, Token: token, Largest: v.Largest}
+		return nil, &StaleError{Resource: resource, Token: token, Current: v.Largest}
 	}
 	if len(v.Replies) < len(cmds) {
 		v.Replies = append(v.Replies, redoubt.Reply{}) // of a script that returned nothing

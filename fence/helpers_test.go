@@ -43,7 +43,7 @@ var must = expect.Must
 func stale(t testing.TB, err error, largest int64) {
 	t.Helper()
 	se, ok := errors.AsType[*fence.StaleError](err)
-	if !ok || !errors.Is(err, fence.ErrStale) || se.Largest != largest {
+	if !ok || !errors.Is(err, fence.ErrStale) || se.Current != largest {
 		t.Errorf("error %v, want that %d has been seen", err, largest)
 	}
 }

@@ -238,7 +238,7 @@ func (p *process) write(ctx context.Context, rng *rand.Rand, h *history, name st
 		if !once { // it may have been sent twice, and the first let through
 			h.add(p.id, e, answer{}, call, time.Time{})
 		}
-		h.add(p.id, e, answer{known: true, n: stale.Largest}, call, ret)
+		h.add(p.id, e, answer{known: true, n: stale.Current}, call, ret)
 	case err == nil:
 		h.add(p.id, e, answer{known: true, accepted: true}, call, ret)
 	case errors.Is(err, redoubt.ErrUnknownOutcome) || !once:

@@ -129,5 +129,5 @@ func (s *SQL) Accept(ctx context.Context, tx *sql.Tx, resource string, token int
 	if err := tx.QueryRowContext(ctx, s.largest, resource).Scan(&largest); err != nil {
 		return err
 	}
-	return &StaleError{Resource: resource, Token: token, Largest: largest}
+	return &StaleError{Resource: resource, Token: token, Current: largest}
 }

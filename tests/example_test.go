@@ -37,7 +37,7 @@ func Example_fenceSQL() {
 			return err
 		})
 		if stale, ok := errors.AsType[*fence.StaleError](err); ok {
-			fmt.Println("token", stale.Token, "is refused: the ledger has seen", stale.Largest)
+			fmt.Println("token", stale.Token, "is refused: the ledger has seen", stale.Current)
 		} else if err != nil {
 			panic(err)
 		}

@@ -107,7 +107,7 @@ func written(t *testing.T, db *sql.DB, order string) (tokens []int64) {
 func staleSQL(t *testing.T, err error, token, largest int64) {
 	t.Helper()
 	se, ok := errors.AsType[*fence.StaleError](err)
-	if !ok || !errors.Is(err, fence.ErrStale) || se.Token != token || se.Largest != largest || se.Resource != "ledger" {
+	if !ok || !errors.Is(err, fence.ErrStale) || se.Token != token || se.Current != largest || se.Resource != "ledger" {
 		t.Errorf("error %v, want that %d has been seen", err, largest)
 	}
 }
