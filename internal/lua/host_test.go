@@ -165,6 +165,10 @@ func (h *fakeHost) Call(args [][]byte, r *Reply) {
 		}
 		h.stringCommand(name, key, a, r)
 	case "set":
+		if len(a) > 3 { // a call gives all its results, and the generator knows none of SET's options
+			r.Error("ERR syntax error")
+			return
+		}
 		h.del(key)
 		h.strings[key] = a[2]
 		r.Status("OK")
