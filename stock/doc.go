@@ -44,6 +44,7 @@
 //   - A reserve that arrives after its cancel takes nothing, and a reserve whose caller has
 //     left gives its units back.
 //   - With appendonly and appendfsync always, acknowledged calls survive a killed server.
+//   - Info and List change nothing, and count expired units as available.
 //   - List finds every item that exists during the whole listing.
 //   - What is stored is bounded by the reservations of one TTL and of the last hour.
 //
@@ -74,9 +75,10 @@ package stock
 // Nothing runs in the background. A reserve first returns expired reservations: as many as
 // it could need, at least two and at most 512. Each holds at least one unit, so one call
 // decides a reserve of up to 512 units; a reserve of more repeats itself until nothing more
-// can come back. Info, Set and Add return 512 and go on if the result depends on it. So
-// expired reservations never pile up, and no call does work in proportion to the number of
-// reservations. Before next nothing has expired, so no call looks.
+// can come back. Set and Add return 512 and go on if the result depends on it. So expired
+// reservations never pile up on an item that sells, and no call does work in proportion to the number of
+// reservations. Before next nothing has expired, so no call looks. Info and List return none: they add the
+// units of at most 4,096 expired reservations to the available ones.
 //
 // Once a minute a call that ends a reservation forgets ids whose hour is over: 64 at a
 // time, or twice as many as it adds, until none is left. An hour and a minute after the

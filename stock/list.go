@@ -26,12 +26,6 @@ func (v *Inventory) List(ctx context.Context, match string) iter.Seq2[Info, erro
 		items := make([]Info, len(found))
 		for i, l := range found {
 			items[i] = info(l.Name, l.Info)
-			if l.Info.Expired == 0 {
-				continue
-			}
-			if items[i], err = v.Info(ctx, l.Name); err != nil {
-				return nil, "", err
-			}
 		}
 		return items, next, nil
 	})

@@ -91,7 +91,7 @@ func TestListOnACluster(t *testing.T) {
 	checkList(t, client)
 }
 
-// More has run out than a page puts back: the listing goes on until all is back.
+// More has run out than one call returns: the listing counts all of it as available.
 //
 // Promise: List finds every item that exists during the whole listing.
 func TestListOfMuchThatRanOut(t *testing.T) {

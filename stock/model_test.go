@@ -253,7 +253,10 @@ func (e *episode) step() {
 		total := e.rng.Int64N(20) + e.sold
 		e.counted("set", total, wire.SetCmd(e.keys, total), e.count(total-e.total, now))
 	case p < 85:
+		kept := *e.model // info changes nothing: look compares the keys with this
+		kept.held, kept.over = maps.Clone(e.held), maps.Clone(e.over)
 		e.counted("info", 0, wire.InfoCmd(e.keys), e.count(0, now))
+		e.model = &kept
 	case p < 97:
 		d := time.Duration(e.rng.Int64N(int64(20 * time.Second)))
 		e.note("%v later", d)

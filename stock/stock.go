@@ -131,8 +131,8 @@ type Info struct {
 	// Reservations is how many reservations hold units.
 	Reservations int64
 	// Expired is how many reservations have expired whose units still count as Reserved.
-	// It is 0 unless more than 512 expired since the item was last used; later calls
-	// return them.
+	// It is 0 unless many expired since a call last changed the item: more than 4,096 in the reply of
+	// Info and List, more than 512 in that of Set and Add. Later calls that change the item return them.
 	Expired int64
 	// Next is the time until the next reservation expires; 0 if there is none.
 	Next time.Duration
@@ -145,17 +145,18 @@ func info(name string, i wire.Info) Info {
 	}
 }
 
-// Info reads the state of an item, with all counts 0 if it was never set. It puts the
-// units of expired reservations back on sale first, in one round trip for each 512 since
-// the item was last used, so Expired is 0. So it writes: it needs the primary, and a user
-// that may write.
+// Info reads the state of an item, with all counts 0 if it was never set. It changes nothing: the units of
+// expired reservations count as Available, but the next call that changes the item returns them.
 func (v *Inventory) Info(ctx context.Context, name string) (Info, error) {
-	for {
-		i, err := v.count(ctx, name, wire.InfoCmd)
-		if err != nil || i.Expired == 0 {
-			return i, err
-		}
+	keys, err := wire.KeysOf(v.client, name)
+	if err != nil {
+		return Info{}, err
 	}
+	c, err := wire.ReadCount(v.client.Do(ctx, wire.InfoCmd(keys)))
+	if err != nil {
+		return Info{}, err
+	}
+	return info(name, c.Info), nil
 }
 
 func (v *Inventory) count(ctx context.Context, name string, cmd func(wire.Keys) redoubt.Cmd) (Info, error) {

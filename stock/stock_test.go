@@ -115,8 +115,7 @@ func TestRepeatedCalls(t *testing.T) {
 	})
 }
 
-// Expired units come back when a buyer needs them, and when somebody looks, without a background
-// process.
+// Expired units come back when a buyer needs them, without a background process.
 //
 // Promise: Expired units can be reserved again at once.
 func TestExpiredUnitsComeBack(t *testing.T) {

@@ -43,7 +43,7 @@ func newStock() *cobra.Command {
 		Use:   "stock",
 		Short: "List, count and set the units of items for sale",
 		Long: `List, count and set the units of items for sale: total = available + reserved + sold.
-Each command first returns expired reservations to the available units.
+Units of expired reservations count as available.
 
 Exit codes: 0 done; 1 refused, because too few units are available to remove, or the
 total would be too large; 64 wrong usage; 65 the key has another type; 69 no

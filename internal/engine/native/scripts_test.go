@@ -115,6 +115,7 @@ var leftToLua = map[string]string{
 	"ratelimit/lua/window.lua":       "not shown hot by a profile",
 	"scan/lua/elements.lua":          "a thousand elements at once",
 	"stock/lua/count.lua":            "for people",
+	"stock/lua/info.lua":             "for people",
 	"ttlhash/lua/delete.lua":         "not shown hot by a profile",
 	"ttlhash/lua/expire.lua":         "not shown hot by a profile",
 	"ttlhash/lua/get.lua":            "not shown hot by a profile",

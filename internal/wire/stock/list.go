@@ -7,8 +7,7 @@ import (
 	"github.com/redoubt-go/redoubt/internal/wire/listing"
 )
 
-// Page lists the items on one page of [redoubt.Client.NamesPage]. Info.Expired counts the expired
-// reservations of an item that the server has not returned yet: see [Info].
+// Page lists the items on one page of [redoubt.Client.NamesPage].
 func Page(ctx context.Context, client *redoubt.Client, match, cursor string) (items []listing.Listed[Info], next string, err error) {
 	return listing.Page(ctx, client, stockPart, match, cursor,
 		func(name string) (redoubt.Cmd, error) {

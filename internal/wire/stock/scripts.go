@@ -16,6 +16,7 @@ var (
 	reserveScript = scripts.Script("reserve")
 	settleScript  = scripts.Script("settle")
 	countScript   = scripts.Script("count")
+	infoScript    = scripts.Script("info")
 )
 
 // Scripts returns the scripts of this package, for servers that load them ahead of use.

@@ -133,8 +133,11 @@ func SetCmd(keys Keys, total int64) redoubt.Cmd {
 	return countCmd(keys, "set", total, redoubt.Idempotent)
 }
 
-// InfoCmd reads the state of an item. It returns expired reservations first, so it writes.
-func InfoCmd(keys Keys) redoubt.Cmd { return countCmd(keys, "add", 0, redoubt.Idempotent) }
+// InfoCmd reads the state of an item. Expired reservations count as back on sale, though the server has not
+// returned them yet.
+func InfoCmd(keys Keys) redoubt.Cmd {
+	return redoubt.Cmd{Script: infoScript, Keys: keys[:2], Flags: redoubt.ReadOnly}
+}
 
 func countCmd(keys Keys, change string, n int64, flags redoubt.Flags) redoubt.Cmd {
 	return redoubt.Cmd{
