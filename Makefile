@@ -7,6 +7,11 @@ GOTESTSUM := bin/gotestsum-$(GOTESTSUM_VERSION)
 VALE_VERSION := v3.21.0
 VALE := bin/vale-$(VALE_VERSION)
 TESTWATCH := bin/testwatch
+# The newest that builds from modules that every proxy has.
+GORELEASER_VERSION := v2.15.4
+GORELEASER := bin/goreleaser-$(GORELEASER_VERSION)
+HELM_VERSION := v3.19.0
+HELM := bin/helm-$(HELM_VERSION)
 # The inputs that each fuzz target tries in `make check`. A time limit could end in the middle of an
 # input, and Go sometimes reports that as a failure.
 FUZZTIME ?= 3000x
@@ -150,6 +155,32 @@ fuzz: ## Runs each fuzz target for FUZZTIME (3000x, or a time)
 			(cd $$m && go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) $$package) || exit 1; \
 		done || exit 1; \
 	done
+
+# CONTRIBUTING.md says how a release is made.
+.PHONY: version
+version: ## Sets the version of the next release everywhere: V=v0.2.0
+	@echo "$(V)" | grep -Eq '^v[0-9]+\.[0-9]+\.[0-9]+(-[0-9a-z.]+)?$$' || { echo "Say which version: make version V=v0.2.0"; exit 1; }
+	echo "$(V)" > VERSION
+	@set -e; for m in $$(git ls-files '*/go.mod'); do echo "$$m"; go mod edit -require=github.com/redoubt-go/redoubt@$(V) "$$m"; done
+	sed -i.bak -E 's/^(version|appVersion): .*/\1: $(V:v%=%)/' deploy/helm/redoubt/Chart.yaml && rm deploy/helm/redoubt/Chart.yaml.bak
+
+# Not in CI: building goreleaser and helm takes many minutes of processor time.
+.PHONY: release-check
+release-check: $(GORELEASER) $(HELM) ## Checks the configuration of releases: goreleaser and the Helm chart
+	$(GORELEASER) check
+	$(HELM) lint --strict deploy/helm/redoubt --set password.existingSecret=x
+	$(HELM) template redoubt deploy/helm/redoubt --set password.existingSecret=x >/dev/null
+	cd tests && RELEASE=full go test -count 1 -run '^TestReleasedModules$$' .
+
+$(GORELEASER):
+	@echo "== building goreleaser $(GORELEASER_VERSION), once; this takes minutes"
+	@dir=$$(mktemp -d) && GOBIN="$$dir" GOFLAGS= go install github.com/goreleaser/goreleaser/v2@$(GORELEASER_VERSION) \
+		&& mkdir -p bin && mv "$$dir/goreleaser" $@ && rmdir "$$dir"
+
+$(HELM):
+	@echo "== building helm $(HELM_VERSION), once; this takes minutes"
+	@dir=$$(mktemp -d) && GOBIN="$$dir" GOFLAGS= go install helm.sh/helm/v3/cmd/helm@$(HELM_VERSION) \
+		&& mkdir -p bin && mv "$$dir/helm" $@ && rmdir "$$dir"
 
 .PHONY: redis-suite
 redis-suite: ## Runs Redis 7.0's own tests on the engine: SUITE=/path/to/redis [UNITS="unit/sort"]

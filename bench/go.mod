@@ -17,7 +17,7 @@ require (
 	github.com/panjf2000/gnet/v2 v2.9.7
 	github.com/redis/go-redis/v9 v9.23.0
 	github.com/redis/rueidis v1.0.79
-	github.com/redoubt-go/redoubt v0.0.0
+	github.com/redoubt-go/redoubt v0.1.0
 	github.com/throttled/throttled/v2 v2.15.0
 	github.com/ulule/limiter/v3 v3.11.2
 	github.com/wcharczuk/go-chart/v2 v2.1.2
