@@ -59,8 +59,9 @@ func newCache() *cobra.Command {
 
 Exit codes: 0 done; 1 no such entry; 64 wrong usage; 65 the key has another type; 69
 no server.`,
-		Args: noSuchCommand,
-		RunE: showHelp,
+		Example: "  redoubt cache stats users\n  redoubt cache invalidate users 42",
+		Args:    noSuchCommand,
+		RunE:    showHelp,
 	}
 	cmd.AddCommand(newCacheStats(), newCacheGet(), newCacheInvalidate())
 	return cmd
@@ -68,9 +69,10 @@ no server.`,
 
 func newCacheStats() *cobra.Command {
 	return newCacheCommand(&cobra.Command{
-		Use:   "stats NAME",
-		Short: "Count the entries of a cache",
-		Long:  "Count the entries of a cache. It scans all keys of the server, or of all primaries of a\ncluster, in small steps that don't block other clients.",
+		Use:     "stats NAME",
+		Short:   "Count the entries of a cache",
+		Example: "  redoubt cache stats users",
+		Long:    "Count the entries of a cache. It scans all keys of the server, or of all primaries of a\ncluster, in small steps that don't block other clients.",
 	}, 1, func(ctx context.Context, admin *cache.Admin, args []string, out io.Writer, asJSON bool) error {
 		if err := wire.CheckName(args[0]); err != nil {
 			return serverFault("cache "+strconv.Quote(args[0]), err)
@@ -111,8 +113,9 @@ func newCacheStats() *cobra.Command {
 
 func newCacheGet() *cobra.Command {
 	return newCacheCommand(&cobra.Command{
-		Use:   "get NAME KEY",
-		Short: "Show the entry of a key",
+		Use:     "get NAME KEY",
+		Short:   "Show the entry of a key",
+		Example: "  redoubt cache get users 42\n  redoubt cache get users 42 --json | jq -r .value",
 	}, 2, func(ctx context.Context, admin *cache.Admin, args []string, out io.Writer, asJSON bool) error {
 		i, found, err := admin.Info(ctx, args[0], args[1])
 		if err != nil {
@@ -135,8 +138,9 @@ func newCacheGet() *cobra.Command {
 
 func newCacheInvalidate() *cobra.Command {
 	return newCacheCommand(&cobra.Command{
-		Use:   "invalidate NAME KEY",
-		Short: "Invalidate a key in all processes",
+		Use:     "invalidate NAME KEY",
+		Short:   "Invalidate a key in all processes",
+		Example: "  redoubt cache invalidate users 42",
 	}, 2, func(ctx context.Context, admin *cache.Admin, args []string, out io.Writer, asJSON bool) error {
 		existed, err := admin.Invalidate(ctx, args[0], args[1])
 		if err != nil {

@@ -12,7 +12,19 @@ import (
 func TestUsage(t *testing.T) {
 	for _, c := range []struct{ args, want string }{
 		{"nope", `unknown command "nope"`},
+		{"srve", `unknown command "srve"; did you mean "serve"?`},
+		{"limt try a --rate=1/s", `unknown command "limt"; did you mean "limit"?`},
+		{"limit tri a --rate=1/s", `limit: unknown command "tri"; did you mean "try"?`},
+		{"limit tri a", `limit: unknown command "tri"; did you mean "try"?`},
+		{"limit nope --rate=1/s", `limit: unknown command "nope"`},
+		{"lock relase a --force", `lock: unknown command "relase"; did you mean "release"?`},
+		{"lock relase a", `want NAME -- COMMAND [ARGS…]: the -- is missing; or did you mean "release"?`},
 		{"serve --nope", "unknown flag: --nope"},
+		{"serve --lisen=:1", "unknown flag: --lisen; did you mean --listen?"},
+		{"serve --max-clients=many", `--max-clients: "many" is not a whole number`},
+		{"serve --idle-timeout=soon", `--idle-timeout: "soon" is not a duration; want one like 300ms, 90s or 1h30m`},
+		{"del --force=perhaps", `--force: "perhaps" is neither true nor false`},
+		{"queue take a --wait=soon", `--wait: "soon" is neither a duration like 90s or 5m, nor forever`},
 		{"serve now", "unknown command"},
 		{"serve --max-clients=0", "max-clients is 0; want at least 1"},
 		{"serve --max-bulk=much", `"much" is not a size`},
@@ -96,6 +108,10 @@ func TestUsage(t *testing.T) {
 		{"del --match=a", "pass --force, or --dry-run to count them first"},
 		{"del --match=a --force --dry-run", "both --dry-run and --force are given"},
 		{"bigkeys --top=0", "top, depth and sample must be more than 0"},
+		{"health --http=8080", `http is "8080"; want host:port`},
+		{"health --http=http://h:1", "http is a URL"},
+		{"health now", "health: unknown command"},
+		{"man", "man: want one DIR, not 0"},
 		{"commands --format=xml", `format is "xml"; want table, json or markdown`},
 	} {
 		code, out, stderr := runToEnd(t, nil, strings.Fields(c.args)...)
@@ -129,21 +145,24 @@ func TestCommands(t *testing.T) {
 }
 
 func TestVersion(t *testing.T) {
-	code, out, _ := runToEnd(t, nil, "version")
-	if code != 0 {
-		t.Errorf("exit %d", code)
+	_, long, _ := runToEnd(t, nil, "version")
+	for _, args := range [][]string{{"version"}, {"--version"}, {"-v"}} {
+		code, out, _ := runToEnd(t, nil, args...)
+		if code != 0 || out != long {
+			t.Errorf("%q: exit %d, %q; want %q", args, code, out, long)
+		}
+		mustContain(t, "version", out, "redoubt ", "revision ", "go1.")
 	}
-	mustContain(t, "version", out, "redoubt ", "revision ", "go1.")
+	var b build
+	if _, out, _ := runToEnd(t, nil, "version", "--json"); json.Unmarshal([]byte(out), &b) != nil || b.Version == "" || b.String() != long {
+		t.Errorf("as JSON: %q; want what %q says", out, long)
+	}
 
 	info := &debug.BuildInfo{Main: debug.Module{Version: "v1.2.3"}, Settings: []debug.BuildSetting{
 		{Key: "vcs.revision", Value: "abc"}, {Key: "vcs.time", Value: "2026-01-02T03:04:05Z"}, {Key: "vcs.modified", Value: "true"},
 	}}
-	var b strings.Builder
-	if err := printBuild(&b, readBuild(info, true)); err != nil {
-		t.Fatal(err)
-	}
-	mustContain(t, "version", b.String(), "redoubt v1.2.3\nrevision abc with local changes, 2026-01-02T03:04:05Z\n")
-	if v := readBuild(nil, false).version; v != "(unknown)" {
+	mustContain(t, "version", readBuild(info, true).String(), "redoubt v1.2.3\nrevision abc with local changes, 2026-01-02T03:04:05Z\n")
+	if v := readBuild(nil, false).Version; v != "(unknown)" {
 		t.Errorf("without build info: %q", v)
 	}
 }

@@ -15,9 +15,10 @@ import (
 func newCommands() *cobra.Command {
 	var format string
 	cmd := &cobra.Command{
-		Use:   "commands",
-		Short: "List the server's own commands, beyond Redis' commands",
-		Args:  cobra.NoArgs,
+		Use:     "commands",
+		Short:   "List the server's own commands, beyond Redis' commands",
+		Example: "  redoubt commands\n  redoubt commands --format json | jq -r .[].syntax",
+		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return printCommands(cmd.OutOrStdout(), format)
 		},

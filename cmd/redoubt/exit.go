@@ -59,7 +59,7 @@ var packageName = regexp.MustCompile(`(^|: |\()(?:redoubt: )+`)
 func textOf(err error) string { return packageName.ReplaceAllString(err.Error(), "$1") }
 
 // report prints err and returns the exit code for it.
-func report(stderr io.Writer, err error) int {
+func report(stderr io.Writer, look style, err error) int {
 	if err == nil {
 		return 0
 	}
@@ -70,7 +70,7 @@ func report(stderr io.Writer, err error) int {
 			return code
 		}
 	}
-	_, _ = fmt.Fprintln(stderr, "redoubt:", textOf(err))
+	_, _ = fmt.Fprintln(stderr, look.bad("redoubt:"), textOf(err))
 	if hint {
 		_, _ = fmt.Fprintln(stderr, "Try `redoubt --help`, or `redoubt COMMAND --help`.")
 	}

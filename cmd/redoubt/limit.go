@@ -66,8 +66,9 @@ limit even under the same name.
 
 Exit codes: 0 allowed, or done; 64 wrong usage; 65 the key has another type; 69 no
 server; 75 over the limit.`,
-		Args: noSuchCommand,
-		RunE: showHelp,
+		Example: "  redoubt limit try mail:42 --rate 10/h && ./send-mail\n  redoubt limit peek mail:42 --rate 10/h",
+		Args:    noSuchCommand,
+		RunE:    showHelp,
 	}
 	cmd.AddCommand(newLimitTry(), newLimitPeek(), newLimitReset())
 	return cmd

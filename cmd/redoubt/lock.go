@@ -83,7 +83,13 @@ no such COMMAND.`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			switch dash := cmd.ArgsLenAtDash(); {
 			case dash < 0:
-				return errors.New("want NAME -- COMMAND [ARGS…]: the -- is missing")
+				text := "want NAME -- COMMAND [ARGS…]: the -- is missing"
+				if len(args) > 0 {
+					if near := suggestion(cmd, args[0]); near != "" {
+						text += fmt.Sprintf("; or did you mean %q?", near)
+					}
+				}
+				return errors.New(text)
 			case dash != 1:
 				return fmt.Errorf("want one NAME before the --, not %d", dash)
 			case len(args) == 1:

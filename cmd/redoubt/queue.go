@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -21,8 +22,9 @@ the QUEUE commands use the same queues.
 
 Exit codes: 0 done, 1 not all could be done, 64 wrong usage, 69 no server, 75 there
 was no message to take.`,
-		Args: noSuchCommand,
-		RunE: showHelp,
+		Example: "  redoubt queue ls\n  redoubt queue put mail '{\"to\":\"a@b.example\"}' --delay 15m\n  redoubt queue requeue mail --all",
+		Args:    noSuchCommand,
+		RunE:    showHelp,
 	}
 	cmd.AddCommand(newQueueLS(), newQueueStats(), newQueuePut(), newQueueTake(), newQueueDead(), newQueueRequeue(), newQueueCancel(),
 		newQueueSwitch("pause NAME", "Stop consumers from taking messages",
@@ -55,7 +57,8 @@ func newQueueSwitch(use, short, long string, do func(*queue.Queue[[]byte], conte
 	var f serverFlags
 	cmd := &cobra.Command{
 		Use: use, Short: short, Long: long + "\n\nExit codes: 0 done, also if nothing changed; 64 wrong usage; 69 no server.",
-		Args: oneName,
+		Example: "  redoubt queue " + strings.Fields(use)[0] + " mail",
+		Args:    oneName,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return f.withQueue(cmd, args[0], func(ctx context.Context, _ *redoubt.Client, q *queue.Queue[[]byte]) error {
 				return do(q, ctx, args[0])

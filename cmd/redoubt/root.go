@@ -1,12 +1,12 @@
 package main
 
 import (
-	"errors"
-	"fmt"
 	"io"
 	"iter"
 	"os"
-	"strconv"
+	"regexp"
+	"runtime/debug"
+	"slices"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
@@ -26,7 +26,11 @@ func run(args []string, stdout, stderr io.Writer) int {
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	return report(stderr, root.Execute())
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		_, rest, _ := root.Find(args) // cmd again
+		return flagFault(cmd, rest, err)
+	})
+	return report(stderr, styleOf(root, stderr), root.Execute())
 }
 
 func newRoot() *cobra.Command {
@@ -38,20 +42,24 @@ func newRoot() *cobra.Command {
 You can set every flag in the environment too, like REDOUBT_LISTEN for --listen, and
 in a YAML file named by --config, like "listen: 127.0.0.1:6380". A flag overrides the
 environment, and the environment overrides the file.`,
+		Example: `  redoubt serve
+  redoubt lock deploy -- ./deploy.sh
+  redoubt limit try mail:42 --rate 10/h && ./send-mail`,
 		SilenceErrors: true, // report prints them
 		SilenceUsage:  true,
+		Version:       readBuildVersion(),
 		Args:          cobra.NoArgs,
 		RunE:          showHelp,
 	}
+	root.SetVersionTemplate(readBuild(debug.ReadBuildInfo()).String())
 	root.PersistentFlags().String("config", "", "YAML `file` with settings")
-	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(newServe(), newLock(), newLimit(), newQueue(), newStock(), newCache(), newScan(), newDel(), newBigkeys(), newImport(), newExport(), newCheck(), newCommands(), newVersion())
+	noColour(root.PersistentFlags())
+	root.AddCommand(newServe(), newLock(), newLimit(), newQueue(), newStock(), newCache(), newScan(), newDel(), newBigkeys(), newImport(), newExport(), newCheck(), newHealth(), newCommands(), newMan(), newVersion())
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return fill(root, cmd) }
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
-		if none, ok := errors.AsType[*pflag.NotExistError](err); ok && none.GetSpecifiedShortnames() != "" {
-			return misusef("unknown shorthand flag: -%c", none.GetSpecifiedName()[0]) // the rest may be a password, as in redis-cli -a
-		}
-		return misusef("%w", err)
+	root.SetHelpFunc(help)
+	root.SetUsageFunc(func(cmd *cobra.Command) error {
+		usage(cmd, cmd.OutOrStderr())
+		return nil
 	})
 	for cmd := range within(root) {
 		cmd.Args = usageArgs(cmd.Args)
@@ -62,9 +70,9 @@ environment, and the environment overrides the file.`,
 // showHelp and noSuchCommand are for a command that only has subcommands.
 func showHelp(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 
-func noSuchCommand(_ *cobra.Command, args []string) error {
+func noSuchCommand(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return fmt.Errorf("unknown command %q", args[0])
+		return unknown(cmd, args[0])
 	}
 	return nil
 }
@@ -103,15 +111,11 @@ func isSetting(f *pflag.Flag) bool {
 func usageArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if !cmd.HasParent() && len(args) > 0 {
-			return misusef("unknown command %s", shown(args[0]))
+			return misusef("%w", unknown(cmd, args[0]))
 		}
 		if err := check(cmd, args); err != nil {
-			text := err.Error()
-			for _, a := range args {
-				text = strings.ReplaceAll(text, strconv.Quote(a), shown(a))
-			}
 			_, path, _ := strings.Cut(cmd.CommandPath(), " ")
-			return misusef("%s: %s", path, text)
+			return misusef("%s: %s", path, quoted(err.Error(), args))
 		}
 		return nil
 	}
@@ -121,7 +125,10 @@ func usageArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
 // a setting of another command is allowed.
 func fill(root, cmd *cobra.Command) error {
 	flags := cmd.Flags()
-	from := settings.Sources{Env: os.LookupEnv, Prefix: envPrefix, Except: []string{"config"}}
+	from := settings.Sources{
+		Env: os.LookupEnv, Prefix: envPrefix, Except: []string{"config"}, Environ: os.Environ(), Foreign: foreign,
+		Path: strings.Fields(cmd.CommandPath())[1:],
+	}
 	flags.VisitAll(func(f *pflag.Flag) {
 		if !isSetting(f) {
 			from.OnLine = append(from.OnLine, f.Name)
@@ -133,17 +140,46 @@ func fill(root, cmd *cobra.Command) error {
 			from.File = file
 		}
 	}
-	for other := range within(root) {
-		if other != root && other.IsAvailableCommand() {
-			other.LocalFlags().VisitAll(func(f *pflag.Flag) {
-				if isSetting(f) {
-					from.Others = append(from.Others, f.Name)
-				}
-			})
+	from.Others = settingsBelow(root)
+	from.Section = func(path []string) ([]string, bool) {
+		of := root
+		for _, word := range path {
+			at := slices.IndexFunc(of.Commands(), func(c *cobra.Command) bool { return c.Name() == word })
+			if at < 0 {
+				return nil, false
+			}
+			of = of.Commands()[at]
 		}
+		allowed := settingsBelow(of)
+		return allowed, len(allowed) > 0
 	}
 	if err := settings.Fill(flags, from); err != nil {
 		return usagef("%s", strings.ReplaceAll(err.Error(), "\n", "\nredoubt: "))
 	}
 	return nil
 }
+
+// settingsBelow returns the settings of a command and its subcommands.
+func settingsBelow(cmd *cobra.Command) (names []string) {
+	for c := range within(cmd) {
+		if c == cmd.Root() || !c.IsAvailableCommand() {
+			continue
+		}
+		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
+			if isSetting(f) && c.Root().PersistentFlags().Lookup(f.Name) == nil {
+				names = append(names, f.Name)
+			}
+		})
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// foreign reports whether a variable that begins as ours do is not a setting: what redoubt lock gives to its
+// command, and the addresses that Kubernetes and Docker give to containers beside a service called redoubt.
+func foreign(name, value string) bool {
+	return name == envPrefix+"FENCE" || name == envPrefix+"LOCK_NAME" || serviceLink.MatchString(name) ||
+		strings.HasSuffix(name, "_PORT") && (strings.HasPrefix(value, "tcp://") || strings.HasPrefix(value, "udp://"))
+}
+
+var serviceLink = regexp.MustCompile(`_SERVICE_HOST$|_SERVICE_PORT(_[A-Z0-9_]+)?$|_PORT_[0-9]+_(TCP|UDP)(_(PROTO|PORT|ADDR))?$`)

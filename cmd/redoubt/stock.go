@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/stock"
@@ -48,8 +49,9 @@ Units of expired reservations count as available.
 Exit codes: 0 done; 1 refused, because too few units are available to remove, or the
 total would be too large; 64 wrong usage; 65 the key has another type; 69 no
 server.`,
-		Args: noSuchCommand,
-		RunE: showHelp,
+		Example: "  redoubt stock set sku:42 100\n  redoubt stock info sku:42",
+		Args:    noSuchCommand,
+		RunE:    showHelp,
 	}
 	cmd.AddCommand(newStockLS(), newStockCommand("info NAME", "Count the units of an item", 0, nil),
 		newStockCommand("set NAME N", "Set the total units of an item, including sold ones", 0, (*stock.Inventory).Set),
@@ -103,8 +105,9 @@ func newStockCommand(use, short string, least int64, change func(*stock.Inventor
 	var asJSON bool
 	want := strings.Fields(use)[1:]
 	cmd := &cobra.Command{
-		Use:   use,
-		Short: short,
+		Use:     use,
+		Short:   short,
+		Example: "  redoubt stock " + strings.NewReplacer("NAME", "sku:42", "N", "100").Replace(use),
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != len(want) {
 				return fmt.Errorf("want %s, not %d arguments", strings.Join(want, " and "), len(args))
@@ -143,7 +146,10 @@ func newStockCommand(use, short string, least int64, change func(*stock.Inventor
 	}
 	if least < 0 {
 		cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
-			return misusef("%w (to remove units: %s NAME -- -N)", err, cmd.CommandPath())
+			if _, ok := errors.AsType[*pflag.NotExistError](err); ok {
+				return misusef("%w (to remove units: %s NAME -- -N)", err, cmd.CommandPath())
+			}
+			return flagFault(cmd, nil, err)
 		})
 	}
 	flags := cmd.Flags()

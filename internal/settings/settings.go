@@ -5,8 +5,9 @@
 // A setting is a flag. The command line overrides the environment, the environment overrides the file, and the
 // file overrides the flag's default. The flag "max-clients" is REDOUBT_MAX_CLIENTS in the environment and
 // "max-clients" in the file. The flag itself parses all three, so that a value means the same everywhere. The
-// file is one flat mapping. An unknown key is an error that names its line, because a misspelled setting
-// without effect would be noticed too late.
+// file is a mapping of settings. A key that names a command has a mapping with settings of that command
+// alone, which come before the others. An unknown key is an error that names its line, and an unknown
+// variable is an error too, because a misspelled setting without effect would be noticed too late.
 //
 // Rejected: Viper 1.21. It lower-cases keys and decodes the file into a map, so that it can refuse an unknown
 // key (UnmarshalExact) but can't name its line. It also brings some ten modules (TOML, dotenv, watching of
@@ -17,9 +18,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/pflag"
 	"go.yaml.in/yaml/v3"
@@ -40,12 +44,23 @@ type Sources struct {
 	Except []string
 	// OnLine are flags that only the command line can set.
 	OnLine []string
+	// Path are the words of the command, like "queue" and "take". A section of the file is for the
+	// command that its path begins with.
+	Path []string
+	// Section returns the settings that the section of a command may have, and whether there is such a
+	// command. Nil means that the file has no sections.
+	Section func(path []string) (allowed []string, ok bool)
+	// Environ are all variables as NAME=value, like [os.Environ]. One that begins with Prefix and is no
+	// setting is an error, except where Foreign returns true for it.
+	Environ []string
+	Foreign func(name, value string) bool
 }
 
 // Fill sets each flag that the command line did not set, from the environment or the file. It reports all
 // errors of the environment and the file together.
 func Fill(flags *pflag.FlagSet, from Sources) error {
 	file, errs := readFile(flags, from)
+	errs = append(errs, unknownVariables(flags, from)...)
 	flags.VisitAll(func(f *pflag.Flag) {
 		if f.Changed || slices.Contains(from.OnLine, f.Name) {
 			return
@@ -53,26 +68,95 @@ func Fill(flags *pflag.FlagSet, from Sources) error {
 		name := EnvName(from.Prefix, f.Name)
 		if value, ok := from.Env(name); ok {
 			if err := flags.Set(f.Name, value); err != nil {
-				errs = append(errs, fmt.Errorf("environment: %s: %w", name, plain(err)))
+				errs = append(errs, fmt.Errorf("environment: %s: %w", name, Plain(f, value, err)))
 			}
 			return
 		}
 		if s, ok := file[f.Name]; ok {
 			if err := flags.Set(f.Name, s.value); err != nil {
-				errs = append(errs, fmt.Errorf("%s:%d: %s: %w", from.File, s.line, f.Name, plain(err)))
+				errs = append(errs, fmt.Errorf("%s:%d: %s: %w", from.File, s.line, f.Name, Plain(f, s.value, err)))
 			}
 		}
 	})
 	return errors.Join(errs...)
 }
 
-// plain removes pflag's text about the flag from the error of a bad value: the value did not come from the
-// command line.
-func plain(err error) error {
+// Plain returns the error of a flag that refused a value, in plain words and without the flag's name.
+func Plain(f *pflag.Flag, value string, err error) error {
 	if bad, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
-		return bad.Unwrap()
+		err = bad.Unwrap()
+	}
+	if number, ok := errors.AsType[*strconv.NumError](err); ok {
+		switch {
+		case errors.Is(number, strconv.ErrRange):
+			return fmt.Errorf("%q is out of range", value)
+		case f.Value.Type() == "bool":
+			return fmt.Errorf("%q is neither true nor false", value)
+		case strings.HasPrefix(f.Value.Type(), "float"):
+			return fmt.Errorf("%q is not a number", value)
+		}
+		return fmt.Errorf("%q is not a whole number", value)
+	}
+	if _, bad := time.ParseDuration(value); bad != nil && bad.Error() == err.Error() {
+		return fmt.Errorf("%q is not a duration; want one like 300ms, 90s or 1h30m", value)
 	}
 	return err
+}
+
+// unknownVariables returns an error for each variable with the prefix that sets nothing.
+func unknownVariables(flags *pflag.FlagSet, from Sources) (errs []error) {
+	known := map[string]bool{}
+	flags.VisitAll(func(f *pflag.Flag) { known[EnvName(from.Prefix, f.Name)] = true })
+	for _, name := range from.OnLine {
+		delete(known, EnvName(from.Prefix, name))
+	}
+	for _, name := range slices.Concat(from.Others, from.Except) {
+		known[EnvName(from.Prefix, name)] = true
+	}
+	for _, variable := range from.Environ {
+		name, value, _ := strings.Cut(variable, "=")
+		if !strings.HasPrefix(name, from.Prefix) || known[name] || from.Foreign != nil && from.Foreign(name, value) {
+			continue
+		}
+		text := "no setting has this name"
+		if near := Nearest(name, slices.Sorted(maps.Keys(known))); near != "" {
+			text += "; did you mean " + near + "?"
+		}
+		for _, flag := range from.OnLine {
+			if name == EnvName(from.Prefix, flag) {
+				text = "only the command line can set --" + flag
+			}
+		}
+		errs = append(errs, fmt.Errorf("environment: %s: %s", name, text))
+	}
+	return errs
+}
+
+// Nearest returns the word that differs least from a misspelled one, or "" if none is near. It counts letters
+// that are changed, added or left out.
+func Nearest(misspelled string, words []string) (nearest string) {
+	least := max(1, len(misspelled)/4) + 1
+	for _, word := range words {
+		row := make([]int, len(word)+1)
+		for j := range row {
+			row[j] = j
+		}
+		for i := range len(misspelled) {
+			diagonal := row[0]
+			row[0] = i + 1
+			for j := range len(word) {
+				cost := 1
+				if misspelled[i] == word[j] {
+					cost = 0
+				}
+				diagonal, row[j+1] = row[j+1], min(diagonal+cost, row[j]+1, row[j+1]+1)
+			}
+		}
+		if d := row[len(word)]; d < least {
+			nearest, least = word, d
+		}
+	}
+	return nearest
 }
 
 // EnvName returns the name of the environment variable for a flag.
@@ -103,15 +187,15 @@ func readFile(flags *pflag.FlagSet, from Sources) (map[string]setting, []error) 
 	slices.Sort(allowed)
 	allowed = slices.Compact(allowed)
 	allowed = slices.DeleteFunc(allowed, func(name string) bool { return slices.Contains(from.Except, name) })
-	settings, errs := parse(text, allowed)
+	settings, errs := parse(text, allowed, from)
 	for i, err := range errs {
 		errs[i] = fmt.Errorf("%s:%w", from.File, err)
 	}
 	return settings, errs
 }
 
-// parse reads a flat mapping. Its errors begin with the line.
-func parse(text []byte, allowed []string) (map[string]setting, []error) {
+// parse reads the settings of the file. Its errors begin with the line.
+func parse(text []byte, allowed []string, from Sources) (map[string]setting, []error) {
 	var doc yaml.Node
 	in := yaml.NewDecoder(strings.NewReader(string(text)))
 	if err := in.Decode(&doc); errors.Is(err, io.EOF) {
@@ -129,28 +213,55 @@ func parse(text []byte, allowed []string) (map[string]setting, []error) {
 	if root.Kind != yaml.MappingNode {
 		return nil, []error{fmt.Errorf("%d: want lines like `listen: 127.0.0.1:6380`", root.Line)}
 	}
-	settings := map[string]setting{}
-	var errs []error
-	fail := func(n *yaml.Node, format string, args ...any) {
-		errs = append(errs, fmt.Errorf("%d: "+format, append([]any{n.Line}, args...)...))
-	}
-	for i := 0; i+1 < len(root.Content); i += 2 {
-		key, value := root.Content[i], root.Content[i+1]
-		first, twice := settings[key.Value]
+	p := parser{from: from, settings: map[string]setting{}}
+	p.mapping(root, nil, allowed)
+	return p.settings, p.errs
+}
+
+// A parser collects settings of the command and all errors of the file.
+type parser struct {
+	from     Sources
+	settings map[string]setting
+	errs     []error
+}
+
+func (p *parser) fail(n *yaml.Node, format string, args ...any) {
+	p.errs = append(p.errs, fmt.Errorf("%d: "+format, append([]any{n.Line}, args...)...))
+}
+
+// mapping reads the settings at path: the words of the command that they are for.
+func (p *parser) mapping(n *yaml.Node, path, allowed []string) {
+	first := map[string]int{} // line
+	var sections []func()     // read after the settings, which they override
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key, value := n.Content[i], n.Content[i+1]
+		twice := first[key.Value]
+		first[key.Value] = key.Line
+		below := append(slices.Clone(path), key.Value)
 		switch {
+		case twice > 0:
+			p.fail(key, "%s is set twice; first in line %d", key.Value, twice)
+		case p.from.Section != nil && value.Kind == yaml.MappingNode && p.isCommand(below):
+			inside, _ := p.from.Section(below)
+			sections = append(sections, func() { p.mapping(value, below, inside) })
 		case !slices.Contains(allowed, key.Value):
-			fail(key, "unknown setting %q; allowed are %s", Word(key.Value), strings.Join(allowed, ", "))
-		case twice:
-			fail(key, "%s is set twice; first in line %d", key.Value, first.line)
+			p.fail(key, "unknown setting %q; allowed are %s", Word(key.Value), strings.Join(allowed, ", "))
 		case value.Kind != yaml.ScalarNode:
-			fail(value, "%s: want a single value", key.Value)
+			p.fail(value, "%s: want a single value", key.Value)
 		case value.Tag == "!!null":
-			fail(value, `%s has no value; write "" for an empty one`, key.Value)
-		default:
-			settings[key.Value] = setting{value.Value, key.Line}
+			p.fail(value, `%s has no value; write "" for an empty one`, key.Value)
+		case len(path) <= len(p.from.Path) && slices.Equal(path, p.from.Path[:len(path)]):
+			p.settings[key.Value] = setting{value.Value, key.Line}
 		}
 	}
-	return settings, errs
+	for _, read := range sections {
+		read()
+	}
+}
+
+func (p *parser) isCommand(path []string) bool {
+	_, ok := p.from.Section(path)
+	return ok
 }
 
 // NoYAML returns why a text is not valid YAML, without showing any of the text. YAML takes a password that

@@ -139,6 +139,85 @@ func TestFaults(t *testing.T) {
 	}
 }
 
+// TestSections: one file serves all commands, where their settings differ.
+func TestSections(t *testing.T) {
+	commands := map[string][]string{"serve": {"listen", "quiet"}, "queue": {"ttl"}, "queue take": {"listen", "ttl"}}
+	section := func(path []string) ([]string, bool) {
+		allowed, ok := commands[strings.Join(path, " ")]
+		return allowed, ok
+	}
+	const file = "listen: all\nqueue:\n  ttl: 1s\n  take:\n    listen: take\nserve:\n  listen: serve\n"
+	for path, want := range map[string]string{"serve": "serve", "queue take": "take", "queue put": "all", "lock": "all", "": "all"} {
+		f := newFlags()
+		err := Fill(f.FlagSet, Sources{Env: env(), File: write(t, file), Others: []string{"ttl"}, Path: strings.Fields(path), Section: section})
+		if err != nil || f.listen != want {
+			t.Errorf("command %q: listen is %q, %v; want %q", path, f.listen, err, want)
+		}
+	}
+	// The faults of all sections are found, whatever the command is.
+	for text, want := range map[string]string{
+		"queue: {listen: x}\n":           `:1: unknown setting "listen"; allowed are ttl`,
+		"serve:\n  listen: x\n  nope: y": `:3: unknown setting "nope"; allowed are listen, quiet`,
+		"serve: x\n":                     `:1: unknown setting "serve"`,
+		"take: {listen: x}\n":            `:1: unknown setting "take"`,
+		"serve: {a: 1}\nserve: {b: 1}\n": `:2: serve is set twice; first in line 1`,
+	} {
+		err := Fill(newFlags().FlagSet, Sources{Env: env(), File: write(t, text), Section: section, Path: []string{"lock"}})
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: error %v; want %q", text, err, want)
+		}
+	}
+}
+
+// TestUnknownVariables: a misspelled variable is an error, as a misspelled key of the file is.
+func TestUnknownVariables(t *testing.T) {
+	for variable, want := range map[string]string{
+		"X_LISTEN=a": "", "X_TTL=a": "", "X_CONFIG=a": "", "PATH=a": "", "X_FOREIGN=a": "",
+		"X_LISTNE=secret":      "environment: X_LISTNE: no setting has this name; did you mean X_LISTEN?",
+		"X_IDLE_TIMEOUTS=a":    "did you mean X_IDLE_TIMEOUT?",
+		"X_SOMETHING_ELSE=a":   "environment: X_SOMETHING_ELSE: no setting has this name",
+		"X_QUIET=true":         "environment: X_QUIET: only the command line can set --quiet",
+		"X_=a":                 "environment: X_: no setting",
+		"X_LISTEN_AND_MORE=5s": "environment: X_LISTEN_AND_MORE: no setting has this name",
+	} {
+		err := Fill(newFlags().FlagSet, Sources{
+			Env: env(), Prefix: "X_", Environ: []string{variable}, Others: []string{"ttl"}, Except: []string{"config"}, OnLine: []string{"quiet"},
+			Foreign: func(name, _ string) bool { return name == "X_FOREIGN" },
+		})
+		switch {
+		case want == "" && err != nil:
+			t.Errorf("%s: %v", variable, err)
+		case want != "" && (err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret")):
+			t.Errorf("%s: error %v; want %q", variable, err, want)
+		}
+	}
+}
+
+// TestPlain: errors have no words of Go's packages.
+func TestPlain(t *testing.T) {
+	f := pflag.NewFlagSet("test", pflag.ContinueOnError)
+	f.Int("int", 0, "")
+	f.Int64("int64", 0, "")
+	f.Float64("float", 0, "")
+	f.Bool("bool", false, "")
+	f.Duration("duration", 0, "")
+	f.Var(new(Bytes), "size", "")
+	for arg, want := range map[string]string{
+		"int=many": `"many" is not a whole number`, "int64=99999999999999999999": `"99999999999999999999" is out of range`, "float=x": `"x" is not a number`,
+		"bool=perhaps": `"perhaps" is neither true nor false`, "duration=soon": `"soon" is not a duration; want one like 300ms, 90s or 1h30m`,
+		"duration=5": `"5" is not a duration`, "size=x": `"x" is not a size`,
+	} {
+		name, value, _ := strings.Cut(arg, "=")
+		err := f.Set(name, value)
+		if err == nil {
+			t.Fatalf("%s is accepted", arg)
+		}
+		if got := Plain(f.Lookup(name), value, err).Error(); !strings.HasPrefix(got, want) || strings.Contains(got, "strconv") {
+			t.Errorf("%s: %q; want %q", arg, got, want)
+		}
+	}
+}
+
 func TestBytes(t *testing.T) {
 	for in, want := range map[string]Bytes{
 		"0": 0, "1": 1, "10b": 10, "1024": 1024, "1KiB": 1024, "1kb": 1024,
@@ -178,9 +257,12 @@ func FuzzParse(f *testing.F) {
 	f.Add("listen: x\nquiet: true\n")
 	f.Add("a: &x 1\nb: *x\n")
 	f.Add("? [a]\n: b\n")
+	f.Add("lock: {listen: x, lock: {quiet: y}}\n")
 	f.Fuzz(func(t *testing.T, text string) {
 		allowed := []string{"listen", "quiet"}
-		settings, errs := parse([]byte(text), allowed)
+		settings, errs := parse([]byte(text), allowed, Sources{Section: func(path []string) ([]string, bool) {
+			return allowed, path[len(path)-1] == "lock" && len(path) < 4
+		}})
 		for key, s := range settings {
 			if !slices.Contains(allowed, key) || s.line < 1 {
 				t.Fatalf("%q gave %q: %+v", text, key, s)
