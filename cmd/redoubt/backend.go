@@ -94,7 +94,7 @@ func openFailure(what, url string, err error) error {
 	case errors.Is(err, context.Canceled):
 		return failf(exitUnavailable, "%s %s: interrupted before it answered: %w", what, address(url), context.Canceled)
 	case errors.Is(err, goredis.ErrNotConnected): // the server answered with an error
-		return failf(exitUnavailable, "%s %s refuses us: %w", what, address(url), cause(err))
+		return failf(exitUnavailable, "%s %s refuses us: %w%s", what, address(url), cause(err), nextStep(err))
 	}
 	return usagef("%s: %w", what, err)
 }

@@ -4,9 +4,10 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strconv"
 	"text/tabwriter"
-	"time"
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
@@ -54,8 +55,8 @@ type cacheState struct {
 func newCache() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cache",
-		Short: "Count, show and invalidate the entries of caches",
-		Long: `Count, show and invalidate the entries that caches of package cache keep on the server.
+		Short: "List caches; count, show and invalidate their entries",
+		Long: `List caches; count, show and invalidate the entries that caches of package cache keep on the server.
 
 Exit codes: 0 done; 1 no such entry; 64 wrong usage; 65 the key has another type; 69
 no server.`,
@@ -63,7 +64,7 @@ no server.`,
 		Args:    noSuchCommand,
 		RunE:    showHelp,
 	}
-	cmd.AddCommand(newCacheStats(), newCacheGet(), newCacheInvalidate())
+	cmd.AddCommand(newCacheLS(), newCacheStats(), newCacheGet(), newCacheInvalidate())
 	return cmd
 }
 
@@ -77,38 +78,89 @@ func newCacheStats() *cobra.Command {
 		if err := wire.CheckName(args[0]); err != nil {
 			return serverFault("cache "+strconv.Quote(args[0]), err)
 		}
+		found, err := countEntries(ctx, admin, wire.EntriesOf(args[0]))
+		if err != nil {
+			return serverFault("cache "+strconv.Quote(args[0]), err)
+		}
 		s := cacheState{Cache: args[0]}
-		seen := map[string]bool{} // a scan may return a key twice
-		for i, err := range admin.List(ctx, wire.EntriesOf(args[0])) {
-			if err != nil {
-				return serverFault("cache "+strconv.Quote(args[0]), err)
-			}
-			if seen[i.Key] {
-				continue
-			}
-			seen[i.Key] = true
-			s.Bytes += int64(i.Bytes)
-			if i.Lease > 0 {
-				s.Loading++
-			}
-			switch i.Kind {
-			case "value":
-				s.Values++
-				if i.Fresh <= 0 {
-					s.Stale++
-				}
-			case "negative":
-				s.Negatives++
-			}
+		if len(found) > 0 {
+			s = found[0]
 		}
 		if asJSON {
 			return printJSON(out, s)
 		}
-		table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-		_, _ = fmt.Fprintf(table, "CACHE\tVALUES\tSTALE\tNEGATIVES\tLOADING\tBYTES\n%s\t%d\t%d\t%d\t%d\t%d\n",
-			printable(s.Cache), s.Values, s.Stale, s.Negatives, s.Loading, s.Bytes)
-		return table.Flush()
+		return printCaches(out, []cacheState{s})
 	})
+}
+
+// countEntries counts the entries that match, by cache.
+func countEntries(ctx context.Context, admin *cache.Admin, match string) ([]cacheState, error) {
+	found := map[string]*cacheState{}
+	seen := map[[2]string]bool{} // a scan may return a key twice
+	for i, err := range admin.List(ctx, match) {
+		if err != nil {
+			return nil, err
+		}
+		if seen[[2]string{i.Cache, i.Key}] {
+			continue
+		}
+		seen[[2]string{i.Cache, i.Key}] = true
+		s := found[i.Cache]
+		if s == nil {
+			s = &cacheState{Cache: i.Cache}
+			found[i.Cache] = s
+		}
+		s.Bytes += int64(i.Bytes)
+		if i.Lease > 0 {
+			s.Loading++
+		}
+		switch i.Kind {
+		case "value":
+			s.Values++
+			if i.Fresh <= 0 {
+				s.Stale++
+			}
+		case "negative":
+			s.Negatives++
+		}
+	}
+	states := []cacheState{} // never nil: JSON null is no array
+	for _, name := range slices.Sorted(maps.Keys(found)) {
+		states = append(states, *found[name])
+	}
+	return states, nil
+}
+
+func printCaches(w io.Writer, states []cacheState) error {
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	_, _ = fmt.Fprintln(table, "CACHE\tVALUES\tSTALE\tNEGATIVES\tLOADING\tSIZE")
+	for _, s := range states {
+		_, _ = fmt.Fprintf(table, "%s\t%d\t%d\t%d\t%d\t%s\n", printable(s.Cache), s.Values, s.Stale, s.Negatives, s.Loading, byteSize(s.Bytes))
+	}
+	return table.Flush()
+}
+
+func newCacheLS() *cobra.Command {
+	return newLS(&cobra.Command{
+		Short: "List the caches and count their entries",
+		Long: `List the caches that have entries on the server, and count them.
+
+It scans all keys of the server, or of all primaries of a cluster, and reads every
+entry, in small steps that don't block other clients.
+
+Exit codes: 0 listed, 64 wrong usage, 69 no server.`,
+		Example: "  redoubt cache ls\n  redoubt cache ls --match 'user*' --json | jq '.[] | select(.loading > 0)'",
+		Args:    cobra.NoArgs,
+	}, "caches", func(ctx context.Context, client *redoubt.Client, match string) ([]cacheState, error) {
+		admin, err := cache.NewAdmin(client, cache.AdminOptions{})
+		if err != nil {
+			return nil, err
+		}
+		if match != "" {
+			match += ":*" // of all keys of a cache
+		}
+		return countEntries(ctx, admin, match)
+	}, printCaches)
 }
 
 func newCacheGet() *cobra.Command {
@@ -128,10 +180,9 @@ func newCacheGet() *cobra.Command {
 		if asJSON {
 			return printJSON(out, e)
 		}
-		ms := func(n int64) string { return (time.Duration(n) * time.Millisecond).String() }
 		table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-		_, _ = fmt.Fprintf(table, "kind\t%s\nfresh for\t%s\nlives for\t%s\nload took\t%s\nlease for\t%s\nbytes\t%d\nvalue\t%s\n",
-			e.Kind, ms(e.Fresh), ms(e.TTL), ms(e.Took), ms(e.Lease), e.Bytes, printable(e.Value))
+		_, _ = fmt.Fprintf(table, "kind\t%s\nfresh for\t%s\nlives for\t%s\nload took\t%s\nlease for\t%s\nsize\t%s\nvalue\t%s\n",
+			e.Kind, rounded(e.Fresh), rounded(e.TTL), rounded(e.Took), rounded(e.Lease), byteSize(int64(e.Bytes)), printable(e.Value))
 		return table.Flush()
 	})
 }

@@ -40,7 +40,7 @@ func TestCache(t *testing.T) {
 		t.Errorf("get: %+v", e)
 	}
 	for _, c := range [][2]string{
-		{"stats users", "users  1       0      1          0        5"},
+		{"stats users", "users  1       0      1          0        5 B"},
 		{"get users 42", `value      "ann"`},
 		{"invalidate users 42", "invalidated"},
 	} {

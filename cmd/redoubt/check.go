@@ -12,7 +12,7 @@ import (
 )
 
 func newCheck() *cobra.Command {
-	var repair bool
+	var repair, asJSON bool
 	cmd := &cobra.Command{
 		Use:   "check DIR",
 		Short: "Check a directory of the embedded back end, and repair it",
@@ -29,15 +29,39 @@ be read, or is in use.`,
   redoubt check ./data --repair`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return check(args[0], repair, cmd.OutOrStdout())
+			return check(args[0], repair, asJSON, cmd.OutOrStdout())
 		},
 	}
 	cmd.Flags().BoolVar(&repair, "repair", false, "keep everything written before the damage, and drop the rest")
 	onThisLine(cmd.Flags(), "repair")
+	jsonFlag(cmd.Flags(), &asJSON, "print a JSON object, also of a damaged directory")
 	return cmd
 }
 
-func check(dir string, repair bool, stdout io.Writer) error {
+// A checkState is the JSON form of a check.
+type checkState struct {
+	Dir      string `json:"dir"`
+	Intact   bool   `json:"intact"`
+	Repaired bool   `json:"repaired"`
+	Changes  int64  `json:"changes"` // that can be read
+	Bytes    int64  `json:"bytes"`   // of these
+	Torn     int64  `json:"torn_bytes"`
+	Damage   string `json:"damage"`
+	Lost     int64  `json:"lost_bytes"`
+}
+
+func checkStateOf(dir string, r aof.Report, repaired bool) checkState {
+	s := checkState{Dir: dir, Intact: r.Damage == nil, Repaired: repaired && r.Damage != nil, Changes: r.Records, Bytes: r.Bytes, Lost: r.Lost}
+	if r.Torn != nil {
+		s.Torn = r.Torn.Bytes
+	}
+	if r.Damage != nil {
+		s.Damage = r.Damage.Error()
+	}
+	return s
+}
+
+func check(dir string, repair, asJSON bool, stdout io.Writer) error {
 	if err := sourceDir("directory", dir); err != nil {
 		return err
 	}
@@ -55,6 +79,11 @@ func check(dir string, repair bool, stdout io.Writer) error {
 		return failf(exitUnavailable, "dir %s: %w; stop that process first", dir, err)
 	case err != nil:
 		return failf(exitUnavailable, "dir %s can't be read: %w", dir, err)
+	case asJSON:
+		if err := printJSON(stdout, checkStateOf(dir, r, repair)); err != nil || r.Damage == nil || repair {
+			return err
+		}
+		return fail(exitData, nil)
 	case r.Damage != nil && !repair:
 		return failf(exitData, "dir %s is damaged: %w. Readable before that: %s; %s. "+
 			"`redoubt check %s --repair` keeps the readable part", dir, r.Damage, changes(r.Records), lost(r), dir)
@@ -62,9 +91,9 @@ func check(dir string, repair bool, stdout io.Writer) error {
 		_, err = fmt.Fprintf(stdout, "repaired %s: %v; kept %s before that; %s; the original files now end in .damaged\n", dir, r.Damage, changes(r.Records), lost(r))
 		return err
 	}
-	text := fmt.Sprintf("%s is intact: %s, %d bytes", dir, changes(r.Records), r.Bytes)
+	text := fmt.Sprintf("%s is intact: %s, %s", dir, changes(r.Records), byteSize(r.Bytes))
 	if r.Torn != nil {
-		text += fmt.Sprintf("; a crash tore the end of %s: the next start cuts off %d bytes", r.Torn.File, r.Torn.Bytes)
+		text += fmt.Sprintf("; a crash tore the end of %s: the next start cuts off %s", r.Torn.File, byteSize(r.Torn.Bytes))
 	}
 	_, err = fmt.Fprintln(stdout, text)
 	return err
@@ -75,7 +104,7 @@ func lost(r aof.Report) string {
 	if r.Lost == 0 && len(r.Behind) == 0 {
 		return "no known data is lost"
 	}
-	text := fmt.Sprintf("%d bytes are lost", r.Lost)
+	text := byteSize(r.Lost) + " are lost"
 	if len(r.Behind) > 0 {
 		text += ", including all of " + strings.Join(r.Behind, " and ")
 	}

@@ -3,8 +3,10 @@ package main
 import (
 	"encoding/json"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/redoubt-go/redoubt/internal/command"
 )
@@ -97,6 +99,10 @@ func TestUsage(t *testing.T) {
 		{"stock set sku many", `N is "many"; want a whole number from 0 to 1000000000000000`},
 		{"stock set sku -- -1", `N is "-1"; want a whole number from 0 to`},
 		{"stock add sku -5", "to remove units: redoubt stock add NAME -- -N"},
+		{"stock rm sku", "pass --force"},
+		{"stock rm", "stock rm: want one NAME, not 0"},
+		{"limit ls mail", `limit ls: unknown command "mail"`},
+		{"scan --null --json", "both --null and --json are given"},
 		{"scan tmp:*", "scan: unknown command"},
 		{"scan --match=[a", `invalid pattern: "[a" has a [ without a ]`},
 		{"scan --type=hsah", `Type is "hsah"; want string, list, `},
@@ -164,6 +170,50 @@ func TestVersion(t *testing.T) {
 	mustContain(t, "version", readBuild(info, true).String(), "redoubt v1.2.3\nrevision abc with local changes, 2026-01-02T03:04:05Z\n")
 	if v := readBuild(nil, false).Version; v != "(unknown)" {
 		t.Errorf("without build info: %q", v)
+	}
+}
+
+// TestJSONEverywhere: every command that prints a result has --json. Those that don't run other programs,
+// print a script or serve.
+func TestJSONEverywhere(t *testing.T) {
+	without := []string{"serve", "lock", "lock run", "man", "top"}
+	for cmd := range within(newRoot()) {
+		_, path, _ := strings.Cut(cmd.CommandPath(), " ")
+		if cmd.HasSubCommands() && path != "lock" || slices.Contains(without, path) {
+			continue
+		}
+		if cmd.Flags().Lookup("json") == nil {
+			t.Errorf("redoubt %s has no --json", path)
+		}
+	}
+}
+
+func TestRounded(t *testing.T) {
+	for ms, want := range map[int64]string{
+		0: "0ms", 850: "850ms", 999: "999ms", 1000: "1s", 4240: "4.2s", 59_949: "59.9s", 59_950: "1m", 192_000: "3m12s", 3_599_499: "59m59s",
+		3_599_500: "1h", 7_500_000: "2h5m", 86_399_999: "1d", 273_600_000: "3d4h", -4240: "-4.2s",
+	} {
+		if got := rounded(ms); got != want {
+			t.Errorf("rounded(%d) = %q; want %q", ms, got, want)
+		}
+	}
+	if got := ago(time.Now().Add(time.Hour)); got != "just now" {
+		t.Errorf("in an hour: %q", got)
+	}
+	if got := ago(time.Now().Add(-3 * time.Hour)); got != "3h ago" {
+		t.Errorf("3 hours ago: %q", got)
+	}
+}
+
+// TestLineWriter: a bar that is wider than the terminal stays on its line.
+func TestLineWriter(t *testing.T) {
+	var b strings.Builder
+	long := strings.Repeat("锁", 60)
+	if n, err := (lineWriter{&b}).Write([]byte("\r" + long + "\r" + "short")); n != 2+len(long)+5 || err != nil {
+		t.Errorf("%d bytes, %v", n, err)
+	}
+	if want := "\r" + strings.Repeat("锁", 39) + "…\rshort"; b.String() != want { // 79 columns
+		t.Errorf("it wrote %q; want %q", b.String(), want)
 	}
 }
 

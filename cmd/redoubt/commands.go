@@ -14,16 +14,21 @@ import (
 
 func newCommands() *cobra.Command {
 	var format string
+	var asJSON bool
 	cmd := &cobra.Command{
 		Use:     "commands",
 		Short:   "List the server's own commands, beyond Redis' commands",
 		Example: "  redoubt commands\n  redoubt commands --format json | jq -r .[].syntax",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if asJSON {
+				format = "json"
+			}
 			return printCommands(cmd.OutOrStdout(), format)
 		},
 	}
 	cmd.Flags().StringVar(&format, "format", "table", "`format` of the list: table, json or markdown")
+	jsonFlag(cmd.Flags(), &asJSON, "the same as --format json")
 	return cmd
 }
 

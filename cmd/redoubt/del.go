@@ -12,7 +12,7 @@ import (
 
 func newDel() *cobra.Command {
 	var f scanFlags
-	var force, dryRun bool
+	var force, dryRun, asJSON bool
 	cmd := &cobra.Command{
 		Use:   "del --match PATTERN --force",
 		Short: "Delete the keys that match, or count them",
@@ -53,6 +53,9 @@ connection was lost; 75 the cluster does not settle; 128+n ended by signal n.`,
 				if err != nil || f.quiet {
 					return err
 				}
+				if asJSON {
+					return printJSON(cmd.OutOrStdout(), map[string]any{"found": total.Found, "deleted": total.Changed, "dry_run": dryRun, "some": append([]string{}, some...)})
+				}
 				if !dryRun {
 					_, err := fmt.Fprintln(cmd.OutOrStdout(), said())
 					return err
@@ -66,6 +69,7 @@ connection was lost; 75 the cluster does not settle; 128+n ended by signal n.`,
 	flags.BoolVar(&force, "force", false, "required, because the keys are deleted for good")
 	flags.BoolVar(&dryRun, "dry-run", false, "count the keys that match, and delete nothing")
 	onThisLine(flags, "force", "dry-run")
+	jsonFlag(flags, &asJSON, "print a JSON object")
 	return cmd
 }
 

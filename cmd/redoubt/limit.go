@@ -47,9 +47,9 @@ func millis(d time.Duration) int64 { return int64((d + time.Millisecond - 1) / t
 func (s limitState) String() string {
 	switch left := fmt.Sprintf("%d of %d left", s.Remaining, s.Burst); {
 	case !s.Allowed:
-		return left + ", retry after " + (time.Duration(s.RetryAfter) * time.Millisecond).String()
+		return left + ", retry after " + rounded(s.RetryAfter)
 	case s.ResetAfter > 0:
-		return left + ", full again in " + (time.Duration(s.ResetAfter) * time.Millisecond).String()
+		return left + ", full again in " + rounded(s.ResetAfter)
 	default:
 		return left
 	}
@@ -58,8 +58,8 @@ func (s limitState) String() string {
 func newLimit() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "limit",
-		Short: "Take from a rate limit, show it, reset it",
-		Long: `Take from a rate limit, show what it has left, or reset it. The library's
+		Short: "Take from a rate limit, show it, reset it; list limits",
+		Long: `Take from a rate limit, show what it has left, or reset it; list limits. The library's
 ratelimit.Limiter uses the same state under the same name. With --throttle NAME is a
 key of CL.THROTTLE, of this server or of the redis-cell module, which is another
 limit even under the same name.
@@ -70,7 +70,7 @@ server; 75 over the limit.`,
 		Args:    noSuchCommand,
 		RunE:    showHelp,
 	}
-	cmd.AddCommand(newLimitTry(), newLimitPeek(), newLimitReset())
+	cmd.AddCommand(newLimitTry(), newLimitPeek(), newLimitReset(), newLimitLS())
 	return cmd
 }
 
@@ -216,7 +216,7 @@ server; 75 nothing is left.`,
 
 func newLimitReset() *cobra.Command {
 	var f serverFlags
-	var throttle bool
+	var throttle, asJSON bool
 	cmd := &cobra.Command{
 		Use:   "reset NAME",
 		Short: "Reset a limit, as if nothing had been taken",
@@ -239,12 +239,16 @@ Exit codes: 0 done, 64 wrong usage, 65 the key has another type, 69 no server.`,
 				if err != nil {
 					return limitFault(args[0], err)
 				}
+				if asJSON {
+					return printJSON(cmd.OutOrStdout(), map[string]any{"name": args[0], "reset": true})
+				}
 				return nil
 			})
 		},
 	}
 	cmd.Flags().BoolVar(&throttle, "throttle", false, "NAME is a key of CL.THROTTLE or redis-cell")
 	onThisLine(cmd.Flags(), "throttle")
+	jsonFlag(cmd.Flags(), &asJSON, "print a JSON object")
 	f.flags(cmd.Flags(), "limits")
 	return cmd
 }

@@ -137,7 +137,7 @@ func (h holderState) by() string {
 	return printable(h.Label)
 }
 
-func (h holderState) since() string { return h.Since.Local().Format(time.DateTime) }
+func (h holderState) since() string { return ago(h.Since) }
 
 func (h holderState) ttl() string { return rounded(h.TTL) }
 

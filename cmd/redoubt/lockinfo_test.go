@@ -122,7 +122,7 @@ func deployState(t *testing.T, url string) (s lockState) {
 func TestLockRelease(t *testing.T) {
 	t.Parallel()
 	url := redistest.Start(t).URL()
-	env := []string{"REDOUBT_BACKEND=" + url, "REDOUBT_FENCE=7", "REDOUBT_FORCE=true"} // which count for nothing here
+	env := []string{"REDOUBT_BACKEND=" + url, "REDOUBT_FENCE=7", "REDOUBT_LOCK_NAME=x"} // the last two are of an outer redoubt lock
 	release := func(args ...string) (int, string, string) {
 		t.Helper()
 		return runToEnd(t, env, append([]string{"lock", "release"}, args...)...)
@@ -134,6 +134,9 @@ func TestLockRelease(t *testing.T) {
 	held := deployState(t, url)
 	if code, _, stderr := release("deploy"); code != exitUsage || !strings.Contains(stderr, "pass --force") {
 		t.Errorf("without --force: exit %d, %q", code, stderr)
+	}
+	if code, _, stderr := runToEnd(t, append(env, "REDOUBT_FORCE=true"), "lock", "release", "deploy"); code != exitUsage || !strings.Contains(stderr, "only the command line can set --force") {
+		t.Errorf("with --force in the environment: exit %d, %q", code, stderr)
 	}
 	code, _, stderr := release("deploy", "--force", "--fence", strconv.FormatInt(held.Fence-1, 10))
 	if code != exitBusy || !strings.Contains(stderr, fmt.Sprintf(`is held by "one" with fence %d`, held.Fence)) {

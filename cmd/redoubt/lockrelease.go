@@ -17,9 +17,18 @@ type forceFlags struct {
 	serverFlags
 
 	force     bool
+	asJSON    bool
 	semaphore bool
 	fence     int64
 	fenced    bool // --fence is given
+}
+
+// A releasedState is the JSON form of a release.
+type releasedState struct {
+	Name     string `json:"name"`
+	Released bool   `json:"released"` // false: it was free
+	Label    string `json:"label"`    // of the holder
+	Fence    int64  `json:"fence"`
 }
 
 func newLockRelease() *cobra.Command {
@@ -68,6 +77,7 @@ another token than --fence, and not released.`,
 	flags.Int64Var(&f.fence, "fence", 0, "release it only if its holder has the fencing token `N`")
 	flags.BoolVar(&f.semaphore, "semaphore", false, "NAME is a semaphore")
 	onThisLine(flags, "force", "fence", "semaphore")
+	jsonFlag(flags, &f.asJSON, "print a JSON object")
 	f.flags(flags, "locks")
 	return cmd
 }
@@ -82,7 +92,7 @@ func (f *forceFlags) release(ctx context.Context, client *redoubt.Client, name s
 	fence := f.fence
 	switch {
 	case before.Count == 0:
-		return f.nothing(name, before, stderr)
+		return f.nothing(name, before, stdout, stderr)
 	case f.fenced:
 	case f.semaphore && before.Count > 1:
 		return usagef("%s has %d permits taken: choose one with --fence; redoubt lock info --semaphore lists them", f.what(name), before.Count)
@@ -98,7 +108,7 @@ func (f *forceFlags) release(ctx context.Context, client *redoubt.Client, name s
 		if err != nil {
 			return err
 		}
-		return f.nothing(name, now, stderr)
+		return f.nothing(name, now, stdout, stderr)
 	}
 	label, many := "", ""
 	for _, h := range before.Holders {
@@ -109,13 +119,15 @@ func (f *forceFlags) release(ctx context.Context, client *redoubt.Client, name s
 	if !f.semaphore && before.Count > 1 {
 		many = fmt.Sprintf(" and %d more", before.Count-1)
 	}
-	_, err = fmt.Fprintf(stdout, "released %s, held%s%s with fence %d\n", f.what(name), by(label), many, fence)
-	return err
+	return answer(stdout, f.asJSON, releasedState{name, true, label, fence},
+		fmt.Sprintf("released %s, held%s%s with fence %d", f.what(name), by(label), many, fence))
 }
 
 // nothing explains why nothing was released.
-func (f *forceFlags) nothing(name string, s lockState, stderr io.Writer) error {
+func (f *forceFlags) nothing(name string, s lockState, stdout, stderr io.Writer) error {
 	switch {
+	case s.Count == 0 && f.asJSON:
+		return printJSON(stdout, releasedState{Name: name})
 	case s.Count == 0:
 		_, _ = fmt.Fprintf(stderr, "redoubt: %s is free: there is nothing to release\n", f.what(name))
 		return nil

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"math"
 	"net"
 	"net/url"
@@ -31,6 +32,7 @@ type moveFlags struct {
 	password                secret
 	otherPassword           string // name of a file
 	replace, skip, quiet    bool
+	asJSON                  bool
 	verb, past, preposition string // importing, imported, into
 }
 
@@ -42,6 +44,7 @@ func (f *moveFlags) flags(flags *pflag.FlagSet, other, what string) {
 	flags.BoolVar(&f.replace, "replace", false, "overwrite existing keys, or an existing file; otherwise they are an error")
 	flags.BoolVar(&f.skip, "skip-unsupported", false, "leave out and count keys that the target can't store; otherwise they are an error")
 	flags.BoolVar(&f.quiet, "quiet", false, "print nothing but errors")
+	jsonFlag(flags, &f.asJSON, "print a JSON object")
 }
 
 // A home is the server, or the engine in this process, that --backend or --dir names.
@@ -177,6 +180,17 @@ func (f *moveFlags) otherURL(raw string) (string, error) {
 	return withPassword(raw, password), err
 }
 
+// A movedState is the JSON form of an import or an export.
+type movedState struct {
+	From      string           `json:"from"`
+	To        string           `json:"to"`
+	Keys      int64            `json:"keys"`
+	Gone      int64            `json:"gone"`      // expired or deleted meanwhile
+	Skipped   map[string]int64 `json:"skipped"`   // by type: the target can't store them
+	Functions int64            `json:"functions"` // libraries of functions, not copied
+	Took      int64            `json:"took_ms"`
+}
+
 // move runs the transfer and prints its result.
 func (f *moveFlags) move(ctx context.Context, code func() int, from transfer.Source, to transfer.Target, stdout, stderr io.Writer) error {
 	began := time.Now()
@@ -189,7 +203,13 @@ func (f *moveFlags) move(ctx context.Context, code func() int, from transfer.Sou
 	if f.quiet {
 		return nil
 	}
-	text := fmt.Sprintf("%s %s from %s %s %s in %v", f.past, keys(result.Keys), from.Name(), f.preposition, to.Name(), time.Since(began).Round(10*time.Millisecond))
+	took := time.Since(began).Milliseconds()
+	if f.asJSON {
+		skipped := map[string]int64{}
+		maps.Copy(skipped, result.Skipped)
+		return printJSON(stdout, movedState{from.Name(), to.Name(), result.Keys, result.Expired + result.Gone, skipped, result.Functions, took})
+	}
+	text := fmt.Sprintf("%s %s from %s %s %s in %s", f.past, keys(result.Keys), from.Name(), f.preposition, to.Name(), rounded(took))
 	if len(result.Skipped) > 0 || result.Functions > 0 {
 		text += "; left out " + transfer.List(result.Skipped, result.Functions)
 	}

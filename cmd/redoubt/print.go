@@ -9,6 +9,8 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/spf13/pflag"
 )
 
 func printJSON(w io.Writer, v any) error {
@@ -16,6 +18,21 @@ func printJSON(w io.Writer, v any) error {
 	out.SetEscapeHTML(false)
 	out.SetIndent("", "  ")
 	return out.Encode(v)
+}
+
+// jsonFlag adds --json to cmd.
+func jsonFlag(flags *pflag.FlagSet, asJSON *bool, usage string) {
+	flags.BoolVar(asJSON, "json", false, usage)
+	onThisLine(flags, "json")
+}
+
+// answer prints what a command did: a line of text, or a JSON object.
+func answer(out io.Writer, asJSON bool, state any, text string) error {
+	if asJSON {
+		return printJSON(out, state)
+	}
+	_, err := fmt.Fprintln(out, text)
+	return err
 }
 
 // printable quotes text that would garble a table or a terminal.
@@ -45,13 +62,41 @@ func short(s string) string {
 	return printable(s)
 }
 
-// rounded formats a time that is changing while the user reads it.
+// rounded formats a time that is changing while the user reads it, by its two largest units: 850ms, 4.2s,
+// 3m12s, 2h5m, 3d4h.
 func rounded(ms int64) string {
 	d := time.Duration(ms) * time.Millisecond
-	if d > time.Minute {
-		return d.Round(time.Second).String()
+	two := func(big, small time.Duration, units string) string {
+		d = d.Round(small)
+		text := fmt.Sprintf("%d%c", d/big, units[0])
+		if rest := d % big / small; rest > 0 {
+			text += fmt.Sprintf("%d%c", rest, units[1])
+		}
+		return text
 	}
-	return d.Round(100 * time.Millisecond).String()
+	switch {
+	case d < 0:
+		return "-" + rounded(-ms)
+	case d < time.Second:
+		return strconv.FormatInt(ms, 10) + "ms"
+	case d < 59950*time.Millisecond:
+		return strconv.FormatFloat(d.Round(100*time.Millisecond).Seconds(), 'f', -1, 64) + "s"
+	case d.Round(time.Second) < time.Hour:
+		return two(time.Minute, time.Second, "ms")
+	case d.Round(time.Minute) < 24*time.Hour:
+		return two(time.Hour, time.Minute, "hm")
+	default:
+		return two(24*time.Hour, time.Hour, "dh")
+	}
+}
+
+// ago formats a time in the past. The clocks of the machines may differ.
+func ago(at time.Time) string {
+	d := time.Since(at)
+	if d < time.Second {
+		return "just now"
+	}
+	return rounded(d.Round(time.Second).Milliseconds()) + " ago"
 }
 
 // byteSize formats a number of bytes.

@@ -4,10 +4,11 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/schollz/progressbar/v3"
-	"golang.org/x/term"
 
 	"github.com/redoubt-go/redoubt/internal/transfer"
 )
@@ -30,8 +31,10 @@ func newProgress(w io.Writer, quiet bool, verb string) *progress {
 	if quiet {
 		return &progress{}
 	}
-	f, ok := w.(*os.File)
-	bars := ok && term.IsTerminal(int(f.Fd())) //nolint:gosec // a file descriptor
+	bars := isTerminal(w)
+	if bars && isPipe(os.Stdout) {
+		return &progress{} // the reader of the pipe may be a pager on the same terminal
+	}
 	return &progress{w: w, bars: bars, verb: verb, unit: "keys", next: time.Now().Add(lineEvery)}
 }
 
@@ -47,7 +50,7 @@ func (p *progress) update(now transfer.Progress) {
 		if now.Checking {
 			_, _ = fmt.Fprintf(p.w, "redoubt: checking: %d%%\n", percent)
 		} else {
-			_, _ = fmt.Fprintf(p.w, "redoubt: %s: %d of %d %s (%d%%)\n", p.verb, now.Done, now.Total, p.unit, percent)
+			_, _ = fmt.Fprintf(p.w, "redoubt: %s: %s of %s (%d%%)\n", p.verb, p.amount(now.Done), p.count(now.Total), percent)
 		}
 	}
 }
@@ -56,7 +59,7 @@ func (p *progress) draw(now transfer.Progress) {
 	if p.bar == nil || p.now.Checking != now.Checking {
 		p.done()
 		options := []progressbar.Option{
-			progressbar.OptionSetWriter(p.w), progressbar.OptionThrottle(100 * time.Millisecond),
+			progressbar.OptionSetWriter(lineWriter{p.w}), progressbar.OptionThrottle(100 * time.Millisecond),
 			progressbar.OptionClearOnFinish(), progressbar.OptionSetPredictTime(true),
 		}
 		if now.Checking {
@@ -64,6 +67,9 @@ func (p *progress) draw(now transfer.Progress) {
 		} else {
 			options = append(options, progressbar.OptionSetDescription(p.verb),
 				progressbar.OptionShowCount(), progressbar.OptionShowIts(), progressbar.OptionSetItsString(p.unit))
+			if p.unit == "bytes" {
+				options = append(options, progressbar.OptionShowBytes(true), progressbar.OptionUseIECUnits(true))
+			}
 		}
 		p.bar = progressbar.NewOptions64(max(1, now.Total), options...)
 	}
@@ -80,4 +86,40 @@ func (p *progress) done() {
 		_ = p.bar.Clear()
 		p.bar = nil
 	}
+}
+
+// amount formats a number of the unit, without the unit's name if it has one in count.
+func (p *progress) amount(n int64) string {
+	if p.unit == "bytes" {
+		return byteSize(n)
+	}
+	return strconv.FormatInt(n, 10)
+}
+
+func (p *progress) count(n int64) string {
+	if p.unit == "bytes" {
+		return byteSize(n)
+	}
+	return p.amount(n) + " " + p.unit
+}
+
+func isPipe(f *os.File) bool {
+	info, err := f.Stat()
+	return err == nil && info.Mode()&(os.ModeNamedPipe|os.ModeSocket) != 0
+}
+
+// A lineWriter keeps each line that the bar draws within the width that the terminal has at that moment:
+// a longer one would continue on the next line and stay there.
+type lineWriter struct{ io.Writer }
+
+func (w lineWriter) Write(b []byte) (int, error) {
+	width := columns(w.Writer) - 1 // some terminals wrap when the last column is filled
+	parts := strings.Split(string(b), "\r")
+	for i, part := range parts {
+		parts[i] = cut(part, width)
+	}
+	if _, err := io.WriteString(w.Writer, strings.Join(parts, "\r")); err != nil {
+		return 0, err
+	}
+	return len(b), nil
 }

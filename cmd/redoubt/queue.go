@@ -55,16 +55,33 @@ func queueFault(name string, err error) error {
 
 func newQueueSwitch(use, short, long string, do func(*queue.Queue[[]byte], context.Context, string) error) *cobra.Command {
 	var f serverFlags
+	var asJSON bool
 	cmd := &cobra.Command{
 		Use: use, Short: short, Long: long + "\n\nExit codes: 0 done, also if nothing changed; 64 wrong usage; 69 no server.",
 		Example: "  redoubt queue " + strings.Fields(use)[0] + " mail",
 		Args:    oneName,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return f.withQueue(cmd, args[0], func(ctx context.Context, _ *redoubt.Client, q *queue.Queue[[]byte]) error {
-				return do(q, ctx, args[0])
+				if err := do(q, ctx, args[0]); err != nil {
+					return err
+				}
+				info, err := q.Info(ctx, args[0])
+				if err != nil {
+					return err
+				}
+				n := info.Ready + info.Due + info.Running + info.Waiting + info.Dead
+				if asJSON {
+					return printJSON(cmd.OutOrStdout(), map[string]any{"name": args[0], "paused": info.Paused, "messages": n})
+				}
+				if n == 0 { // perhaps the name is misspelled
+					state := map[bool]string{true: "paused", false: "not paused"}[info.Paused]
+					cmd.PrintErrf("redoubt: queue %q is %s, and has no messages: if that surprises you, see `redoubt queue ls`\n", args[0], state)
+				}
+				return nil
 			})
 		},
 	}
+	jsonFlag(cmd.Flags(), &asJSON, "print a JSON object")
 	f.flags(cmd.Flags(), "queues")
 	return cmd
 }

@@ -289,7 +289,7 @@ func TestProgressOfCancel(t *testing.T) {
 	var out, told bytes.Buffer
 	p := newProgress(&told, false, "cancelling")
 	p.next = time.Time{}
-	if missed, err := cancelMessages(t.Context(), q, "mail", ids, p, &out); missed != 1 || err != nil {
+	if missed, err := cancelMessages(t.Context(), q, "mail", ids, p, &out, false); missed != 1 || err != nil {
 		t.Errorf("%d missed, %v", missed, err)
 	}
 	if told.String() != "redoubt: cancelling: 1000 of 2000 messages (50%)\n" {

@@ -22,7 +22,7 @@ import (
 type bulkFlags struct {
 	serverFlags
 
-	all, quiet bool
+	all, quiet, asJSON bool
 }
 
 func (f *bulkFlags) bulk(cmd *cobra.Command, all string) {
@@ -63,7 +63,7 @@ func nameAndIDs(_ *cobra.Command, args []string) error {
 func newQueueDead() *cobra.Command {
 	var f bulkFlags
 	var count int
-	var remove, asJSON bool
+	var remove bool
 	cmd := &cobra.Command{
 		Use:   "dead NAME [ID...]",
 		Short: "List dead messages, or delete them",
@@ -85,7 +85,7 @@ server; 128+n ended by signal n.`,
 					return usagef("count is %d; want 1 to %d", count, wire.MaxSettle)
 				}
 				return f.withQueue(cmd, args[0], func(ctx context.Context, client *redoubt.Client, _ *queue.Queue[[]byte]) error {
-					return listDead(ctx, client, args[0], count, asJSON, cmd.OutOrStdout(), cmd.ErrOrStderr())
+					return listDead(ctx, client, args[0], count, f.asJSON, cmd.OutOrStdout(), cmd.ErrOrStderr())
 				})
 			}
 			return f.each(cmd, args, "deleting", "deleted", func(ctx context.Context, client *redoubt.Client, keys wire.Keys, ids []string) ([]bool, error) {
@@ -101,8 +101,8 @@ server; 128+n ended by signal n.`,
 	flags := cmd.Flags()
 	flags.IntVar(&count, "count", 100, "maximum number of messages to list")
 	flags.BoolVar(&remove, "delete", false, "delete messages instead of listing them")
-	flags.BoolVar(&asJSON, "json", false, "print a JSON object on each line")
-	onThisLine(flags, "count", "delete", "json")
+	onThisLine(flags, "count", "delete")
+	jsonFlag(flags, &f.asJSON, "print a JSON object for each message on a line, or one for what was deleted")
 	f.bulk(cmd, "with --delete: all dead messages")
 	return cmd
 }
@@ -165,6 +165,7 @@ Exit codes: 0 requeued; 1 some of the IDs are not dead; 64 wrong usage; 69 no se
 		},
 	}
 	f.bulk(cmd, "requeue all dead messages")
+	jsonFlag(cmd.Flags(), &f.asJSON, "print a JSON object")
 	return cmd
 }
 
@@ -215,6 +216,13 @@ func (f *bulkFlags) each(cmd *cobra.Command, args []string, verb, past string, d
 			}
 		}
 		p.done()
+		if f.asJSON {
+			err := printJSON(cmd.OutOrStdout(), map[string]any{past: done, "not_dead": append([]string{}, missed...)})
+			if err == nil && len(missed) > 0 && !f.all {
+				return fail(exitFault, nil)
+			}
+			return err
+		}
 		if len(missed) > 0 && !f.all {
 			return failf(exitFault, "%s %s; not dead: %s", messages(done), past, someOf(missed))
 		}

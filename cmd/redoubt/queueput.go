@@ -26,7 +26,20 @@ type putFlags struct {
 	id, at, group, unique, lines string
 	delay, uniqueFor             time.Duration
 	attempts, lane               int
-	quiet                        bool
+	quiet, asJSON                bool
+}
+
+// A putState is the JSON form of a put.
+type putState struct {
+	ID     string `json:"id"`
+	Status string `json:"status"` // added, exists or duplicate
+}
+
+// A putsState is the JSON form of a put of many lines.
+type putsState struct {
+	Put    int   `json:"put"`
+	Exists int   `json:"exist"` // were there already
+	Took   int64 `json:"took_ms"`
 }
 
 func newQueuePut() *cobra.Command {
@@ -64,6 +77,7 @@ signal n.`,
 	flags.DurationVar(&f.uniqueFor, "unique-for", time.Hour, "how long the key of --unique drops other messages")
 	flags.StringVar(&f.lines, "lines", "", "`file` with one message per line; -: standard input")
 	flags.BoolVar(&f.quiet, "quiet", false, "print nothing but errors")
+	jsonFlag(flags, &f.asJSON, "print a JSON object")
 	onThisLine(flags, "id", "delay", "at", "attempts", "lane", "group", "unique", "unique-for", "lines")
 	f.flags(flags, "queues")
 	return cmd
@@ -110,6 +124,10 @@ func (f *putFlags) run(cmd *cobra.Command, args []string) error {
 		}
 		if f.quiet {
 			return nil
+		}
+		if f.asJSON {
+			status := map[queue.PutStatus]string{queue.Added: "added", queue.Exists: "exists", queue.Duplicate: "duplicate"}[placed.Status]
+			return printJSON(cmd.OutOrStdout(), putState{placed.ID, status})
 		}
 		if placed.Status == queue.Duplicate {
 			_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "redoubt: dropped: the message %s already has the key %q\n", printable(placed.ID), f.unique)
@@ -210,6 +228,6 @@ func (f *putFlags) putLines(cmd *cobra.Command, q *queue.Queue[[]byte], name str
 	case f.quiet:
 		return nil
 	}
-	_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s in %v\n", done, time.Since(began).Round(10*time.Millisecond))
-	return err
+	took := time.Since(began).Milliseconds()
+	return answer(cmd.OutOrStdout(), f.asJSON, putsState{put, there, took}, done+" in "+rounded(took))
 }

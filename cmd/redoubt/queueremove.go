@@ -16,6 +16,7 @@ import (
 
 func newQueueCancel() *cobra.Command {
 	var f serverFlags
+	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "cancel NAME ID...",
 		Short: "Cancel messages that are not done",
@@ -38,7 +39,7 @@ Exit codes: 0 removed; 1 some are dead, or not there; 64 wrong usage; 69 no serv
 				ctx, code, stop := untilInterrupted()
 				defer stop()
 				p := newProgress(cmd.ErrOrStderr(), false, "cancelling")
-				missed, err := cancelMessages(ctx, q, args[0], args[1:], p, cmd.OutOrStdout())
+				missed, err := cancelMessages(ctx, q, args[0], args[1:], p, cmd.OutOrStdout(), asJSON)
 				switch {
 				case code() != 0:
 					return failf(code(), "interrupted: messages that are not listed may still be in the queue")
@@ -49,12 +50,13 @@ Exit codes: 0 removed; 1 some are dead, or not there; 64 wrong usage; 69 no serv
 			})
 		},
 	}
+	jsonFlag(cmd.Flags(), &asJSON, "print a JSON object on each line")
 	f.flags(cmd.Flags(), "queues")
 	return cmd
 }
 
 // cancelMessages cancels messages and prints the result for each. missed is how many it could not cancel.
-func cancelMessages(ctx context.Context, q *queue.Queue[[]byte], name string, ids []string, p *progress, out io.Writer) (missed int, err error) {
+func cancelMessages(ctx context.Context, q *queue.Queue[[]byte], name string, ids []string, p *progress, out io.Writer, asJSON bool) (missed int, err error) {
 	p.unit = "messages"
 	defer p.done()
 	done := 0
@@ -69,6 +71,12 @@ func cancelMessages(ctx context.Context, q *queue.Queue[[]byte], name string, id
 			if s == queue.StateAbsent || s == queue.StateDead {
 				missed++
 			}
+			if asJSON {
+				if err := printLine(out, map[string]any{"id": chunk[i], "was": s}); err != nil {
+					return missed, err
+				}
+				continue
+			}
 			_, _ = fmt.Fprintf(out, "%s %s\n", printable(chunk[i]), text)
 		}
 		if err != nil {
@@ -82,7 +90,7 @@ func cancelMessages(ctx context.Context, q *queue.Queue[[]byte], name string, id
 
 func newQueueDrain() *cobra.Command {
 	var f serverFlags
-	var force, quiet bool
+	var force, quiet, asJSON bool
 	cmd := &cobra.Command{
 		Use:   "drain NAME --force",
 		Short: "Remove all messages that are not running",
@@ -108,8 +116,7 @@ Exit codes: 0 removed, 64 wrong usage, 69 no server, 128+n ended by signal n.`,
 				case quiet:
 					return nil
 				}
-				_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s removed\n", messages(n))
-				return err
+				return answer(cmd.OutOrStdout(), asJSON, map[string]any{"name": args[0], "removed": n}, messages(n)+" removed")
 			})
 		},
 	}
@@ -117,6 +124,7 @@ Exit codes: 0 removed, 64 wrong usage, 69 no server, 128+n ended by signal n.`,
 	flags.BoolVar(&force, "force", false, "required, because the messages are removed for good")
 	flags.BoolVar(&quiet, "quiet", false, "print nothing but errors")
 	onThisLine(flags, "force")
+	jsonFlag(flags, &asJSON, "print a JSON object")
 	f.flags(flags, "queues")
 	return cmd
 }

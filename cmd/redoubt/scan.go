@@ -6,10 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/internal/transfer"
@@ -110,7 +109,7 @@ func (p *scanProgress) tell() {
 
 // hideOn hides the bar if the output goes to the same terminal.
 func (p *scanProgress) hideOn(out io.Writer) {
-	if file, ok := out.(*os.File); ok && term.IsTerminal(int(file.Fd())) { //nolint:gosec // a file descriptor
+	if isTerminal(out) {
 		p.progress = &progress{}
 	}
 }
@@ -118,7 +117,7 @@ func (p *scanProgress) hideOn(out io.Writer) {
 func newScan() *cobra.Command {
 	var f scanFlags
 	var limit int
-	var null bool
+	var null, asJSON bool
 	cmd := &cobra.Command{
 		Use:   "scan",
 		Short: "Print the keys of a server or a cluster",
@@ -145,7 +144,10 @@ signal n.`,
 			if limit > 0 && f.query.Match == "" && f.query.Type == "" && !cmd.Flags().Changed("count") {
 				f.count = min(f.count, limit) // keys of a step beyond the limit would be fetched again
 			}
-			n := printed{limit: limit, null: null}
+			if null && asJSON {
+				return usagef("both --null and --json are given; leave out one of the two")
+			}
+			n := printed{limit: limit, null: null, asJSON: asJSON}
 			return f.over(cmd, "scanning", func(ctx context.Context, _ *scan.Scanner, all *scan.Iterator[string], p *scanProgress) error {
 				p.hideOn(cmd.OutOrStdout())
 				out := bufio.NewWriter(cmd.OutOrStdout())
@@ -162,6 +164,7 @@ signal n.`,
 	flags.IntVar(&limit, "limit", 0, "maximum number of keys to print; 0: all")
 	flags.BoolVar(&null, "null", false, "print keys unquoted, each followed by a zero byte")
 	onThisLine(flags, "limit", "null")
+	jsonFlag(flags, &asJSON, "print a JSON object on each line, with the key or, if it is not UTF-8, key_base64")
 	return cmd
 }
 
@@ -170,6 +173,8 @@ type printed struct {
 	limit int // 0: none
 	null  bool
 	keys  int64
+
+	asJSON bool
 }
 
 func (n *printed) full() bool { return n.limit > 0 && n.keys >= int64(n.limit) }
@@ -218,11 +223,18 @@ func (n *printed) printSome(ctx context.Context, out *bufio.Writer, all *scan.It
 }
 
 func (n *printed) write(out *bufio.Writer, key string) error {
+	n.keys++
+	if n.asJSON {
+		line := map[string]any{"key": key}
+		if !utf8.ValidString(key) {
+			line = map[string]any{"key_base64": []byte(key)}
+		}
+		return printLine(out, line)
+	}
 	text := printable(key) + "\n"
 	if n.null {
 		text = key + "\x00"
 	}
 	_, err := out.WriteString(text)
-	n.keys++
 	return err
 }

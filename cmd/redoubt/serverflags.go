@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
@@ -100,7 +102,26 @@ func serverFault(what string, err error) error {
 	if errors.Is(err, redoubt.ErrWrongType) { // the server answers
 		return failf(exitData, "%s: the key has another type: %w", what, err)
 	}
-	return failf(exitUnavailable, "%s: %w", what, err)
+	return failf(exitUnavailable, "%s: %w%s", what, err, nextStep(err))
+}
+
+// nextStep returns what helps against an error by which a server refuses us, as the end of its text.
+func nextStep(err error) string {
+	code := ""
+	if reply, ok := errors.AsType[redoubt.ServerError](err); ok {
+		code = reply.Code()
+	} else if reply, ok := errors.AsType[redis.Error](err); ok { // while connecting
+		code, _, _ = strings.Cut(reply.Error(), " ")
+	}
+	switch code {
+	case "NOAUTH":
+		return "; give the password by REDOUBT_PASSWORD or --password-file"
+	case "WRONGPASS":
+		return "; check the password in REDOUBT_PASSWORD, --password-file or the URL"
+	case "NOPERM":
+		return "; log in as a user with this right: --backend redis://user:password@host"
+	}
+	return ""
 }
 
 func oneName(_ *cobra.Command, args []string) error {

@@ -11,7 +11,6 @@ import (
 	"strconv"
 	"strings"
 	"text/tabwriter"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -42,8 +41,8 @@ func itemStateOf(i stock.Info) itemState {
 func newStock() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "stock",
-		Short: "List, count and set the units of items for sale",
-		Long: `List, count and set the units of items for sale: total = available + reserved + sold.
+		Short: "List, count, set and remove the units of items for sale",
+		Long: `List, count, set and remove the units of items for sale: total = available + reserved + sold.
 Units of expired reservations count as available.
 
 Exit codes: 0 done; 1 refused, because too few units are available to remove, or the
@@ -55,7 +54,8 @@ server.`,
 	}
 	cmd.AddCommand(newStockLS(), newStockCommand("info NAME", "Count the units of an item", 0, nil),
 		newStockCommand("set NAME N", "Set the total units of an item, including sold ones", 0, (*stock.Inventory).Set),
-		newStockCommand("add NAME N", "Add units to an item; add NAME -- -N removes available units", -stock.MaxUnits, (*stock.Inventory).Add))
+		newStockCommand("add NAME N", "Add units to an item; add NAME -- -N removes available units", -stock.MaxUnits, (*stock.Inventory).Add),
+		newStockRM())
 	return cmd
 }
 
@@ -91,11 +91,57 @@ func printItems(w io.Writer, states []itemState) error {
 	for _, s := range states {
 		next := "-"
 		if s.Next != nil {
-			next = (time.Duration(*s.Next) * time.Millisecond).Round(time.Second).String()
+			next = rounded(*s.Next)
 		}
 		_, _ = fmt.Fprintf(table, "%s\t%d\t%d\t%d\t%d\t%d\t%s\n", printable(s.Name), s.Total, s.Available, s.Reserved, s.Sold, s.Reservations, next)
 	}
 	return table.Flush()
+}
+
+func newStockRM() *cobra.Command {
+	var f serverFlags
+	var force, asJSON bool
+	cmd := &cobra.Command{
+		Use:   "rm NAME --force",
+		Short: "Remove an item with its reservations",
+		Long: `Remove the item NAME: its counts, and all its reservations, also of purchases that
+are under way. There is no prompt; pass --force.
+
+Exit codes: 0 removed; 1 there is no such item; 64 wrong usage; 65 the key has another
+type; 69 no server.`,
+		Example: "  redoubt stock rm sku:42 --force",
+		Args:    oneName,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if !force {
+				return usagef("this removes the item and its reservations for good; if you want that, pass --force")
+			}
+			return f.with(cmd.Context(), cmd.ErrOrStderr(), func(ctx context.Context, client *redoubt.Client) error {
+				items, err := stock.New(client, stock.Options{})
+				if err != nil {
+					return err
+				}
+				deleted, err := items.Delete(ctx, args[0])
+				switch {
+				case err != nil:
+					return stockFault(args[0], err)
+				case asJSON:
+					if err := printJSON(cmd.OutOrStdout(), map[string]any{"name": args[0], "removed": deleted}); err != nil || deleted {
+						return err
+					}
+					return fail(exitFault, nil)
+				case !deleted:
+					return failf(exitFault, "there is no item %q: `redoubt stock ls` lists the items", args[0])
+				}
+				_, err = fmt.Fprintf(cmd.OutOrStdout(), "removed item %q\n", args[0])
+				return err
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&force, "force", false, "required, because the item is removed for good")
+	onThisLine(cmd.Flags(), "force")
+	jsonFlag(cmd.Flags(), &asJSON, "print a JSON object")
+	f.flags(cmd.Flags(), "items")
+	return cmd
 }
 
 // newStockCommand returns a command on one item. If change is not nil, the command also takes a number of
