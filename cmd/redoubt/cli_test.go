@@ -173,8 +173,8 @@ func TestVersion(t *testing.T) {
 	}
 }
 
-// TestJSONEverywhere: every command that prints a result has --json. Those that don't run other programs,
-// print a script or serve.
+// TestJSONEverywhere: every command that prints a result has --json. The others run a program, print a
+// script or serve.
 func TestJSONEverywhere(t *testing.T) {
 	without := []string{"serve", "lock", "lock run", "man", "top"}
 	for cmd := range within(newRoot()) {

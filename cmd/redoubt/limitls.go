@@ -24,9 +24,9 @@ type limitListed struct {
 
 func newLimitLS() *cobra.Command {
 	return newLS(&cobra.Command{
-		Short: "List the limits that something was taken from, and stored limits",
-		Long: `List the limits of which something is taken, with the time until they are full again,
-and those whose limit the server stores. The kind is limiter (GCRA), window, quota or
+		Short: "List the limits that are not full, and stored limits",
+		Long: `List the limits that are not full, with the time until they are full again, and the
+limits that the server stores. The kind is limiter (GCRA), window, quota or
 concurrency. A key of CL.THROTTLE is the bare name, so it can't be told from other
 keys and is not listed; nor are limits with the scope PerClient.
 
