@@ -14,14 +14,16 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/redoubt-go/redoubt/internal/dashboard"
 	"github.com/redoubt-go/redoubt/internal/server"
 )
 
-// A webServer serves /metrics and /healthz. The zero value serves nothing.
+// A webServer serves the dashboard, /metrics and /healthz. The zero value serves nothing.
 type webServer struct {
-	listener net.Listener
-	server   *http.Server
-	draining atomic.Bool // /healthz then fails, so that balancers send no new clients
+	listener  net.Listener
+	server    *http.Server
+	dashboard *dashboard.Handler // nil: none
+	draining  atomic.Bool        // /healthz then fails, so that balancers send no new clients
 }
 
 func (w *webServer) addr() string {
@@ -34,6 +36,9 @@ func (w *webServer) addr() string {
 func (w *webServer) close() {
 	if w.server != nil {
 		_ = w.server.Close()
+	}
+	if w.dashboard != nil {
+		_ = w.dashboard.Close()
 	}
 }
 
@@ -50,13 +55,13 @@ func newHTTPServer(handler http.Handler, log *slog.Logger) *http.Server {
 	}
 }
 
-func newHandler(stats func() server.Stats, back *backend, draining *atomic.Bool) (http.Handler, error) {
+func newHandler(stats func() server.Stats, back *backend, draining *atomic.Bool) (*http.ServeMux, error) {
 	return newHandlerOf(newCollector(stats), func(ctx context.Context) ([]string, error) { return nil, health(ctx, back) }, draining)
 }
 
 // newHandlerOf serves the metrics of c, and the result of healthy: 503 with its error, or 200 with a
 // line for each problem that it returns.
-func newHandlerOf(c prometheus.Collector, healthy func(ctx context.Context) ([]string, error), draining *atomic.Bool) (http.Handler, error) {
+func newHandlerOf(c prometheus.Collector, healthy func(ctx context.Context) ([]string, error), draining *atomic.Bool) (*http.ServeMux, error) {
 	registry := prometheus.NewRegistry()
 	for _, c := range []prometheus.Collector{
 		collectors.NewGoCollector(),
@@ -91,7 +96,7 @@ func newHandlerOf(c prometheus.Collector, healthy func(ctx context.Context) ([]s
 var errDraining = errors.New("draining: this server is shutting down")
 
 // listenHTTP starts the web server, or none when address is empty.
-func listenHTTP(address string, handler func(draining *atomic.Bool) (http.Handler, error), log *slog.Logger) (*webServer, error) {
+func listenHTTP(address string, handler func(w *webServer) (http.Handler, error), log *slog.Logger) (*webServer, error) {
 	if address == "" {
 		return &webServer{}, nil
 	}
@@ -100,7 +105,7 @@ func listenHTTP(address string, handler func(draining *atomic.Bool) (http.Handle
 		return nil, failf(exitUnavailable, "http: %w (--http '' switches it off, --http 127.0.0.1:0 takes a free port)", err)
 	}
 	w := &webServer{listener: l}
-	h, err := handler(&w.draining)
+	h, err := handler(w)
 	if err != nil {
 		_ = l.Close()
 		return nil, err

@@ -11,12 +11,12 @@ import (
 	"os"
 	"os/signal"
 	"strconv"
-	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/spf13/pflag"
 
+	"github.com/redoubt-go/redoubt/internal/dashboard"
 	"github.com/redoubt-go/redoubt/internal/poolhost"
 )
 
@@ -152,12 +152,16 @@ func servePools(f serveFlags, signals <-chan os.Signal, stderr io.Writer) error 
 		return poolFailure(err)
 	}
 	defer host.Close()
-	web, err := listenHTTP(f.http, func(draining *atomic.Bool) (http.Handler, error) {
-		return newHandlerOf(host, func(ctx context.Context) ([]string, error) {
+	web, err := listenHTTP(f.http, func(w *webServer) (http.Handler, error) {
+		mux, err := newHandlerOf(host, func(ctx context.Context) ([]string, error) {
 			ctx, cancel := context.WithTimeout(ctx, healthTimeout)
 			defer cancel()
 			return host.Health(ctx)
-		}, draining)
+		}, &w.draining)
+		if err != nil {
+			return nil, err
+		}
+		return mux, w.withDashboard(mux, &f, func() []dashboard.Source { return host.Sources(file.Password()) }, log)
 	}, log)
 	if err != nil {
 		return err

@@ -10,7 +10,6 @@ import (
 	"os/signal"
 	"runtime"
 	"strings"
-	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -25,6 +24,7 @@ import (
 
 type serveFlags struct {
 	listen, http, backend, prefix string
+	httpHosts                     []string
 	pools                         poolFlags
 	storage                       storage
 	password                      secret
@@ -58,7 +58,8 @@ clients, gives commands in flight up to --drain-timeout to finish, and exits. A
 second signal ends it at once. In front of pools SIGHUP reads the file of pools
 again instead.
 
-On the --http address, /metrics is for Prometheus, and /healthz says whether the
+The --http address serves the dashboard to browsers; where other machines can reach it,
+only with a password. There /metrics is for Prometheus, and /healthz says whether the
 back end answers and takes writes.
 
 Exit codes: 0 ended by a signal; 1 not all data could be saved; 64 wrong usage; 65 the
@@ -96,7 +97,8 @@ address can't be used.`,
 	flags := cmd.Flags()
 	flags.StringVar(&f.listen, "listen", "127.0.0.1:6380", "`address` for Redis clients: host:port or unix:/path; an address that other machines can reach needs a password")
 	flags.StringVar(&f.backend, "backend", "embedded:", "`URL` of the data store: embedded: (in memory), embedded:/path (in that directory), redis://[user:password@]host[:port][/db], rediss://… or unix:///path")
-	flags.StringVar(&f.http, "http", "127.0.0.1:8080", "`address` for /metrics and /healthz; empty: none")
+	flags.StringVar(&f.http, "http", "127.0.0.1:8080", "`address` for the dashboard, /metrics and /healthz; empty: none")
+	flags.StringSliceVar(&f.httpHosts, "http-host", nil, "`names` under which browsers reach the dashboard, beside localhost and the address of --http")
 	f.pools.add(flags)
 	flags.StringVar(&f.prefix, "prefix", "rd", "prefix of all keys that Redoubt's own commands use")
 	f.storage.flags(flags)
@@ -140,7 +142,7 @@ func (f *serveFlags) check() error {
 	if f.drainTimeout < 0 {
 		errs = append(errs, fmt.Errorf("drain-timeout is %v; want at least 0", f.drainTimeout))
 	}
-	errs = append(errs, listenAddress("listen", f.listen), listenAddress("http", f.http), listenAddress("stats-addr", f.pools.statsAddr))
+	errs = append(errs, checkHosts(f.httpHosts), listenAddress("listen", f.listen), listenAddress("http", f.http), listenAddress("stats-addr", f.pools.statsAddr))
 	return errors.Join(errs...)
 }
 
@@ -191,8 +193,12 @@ func serve(f serveFlags, signals <-chan os.Signal, stderr io.Writer) (err error)
 	} else if err != nil {
 		return fail(exitUnavailable, err)
 	}
-	web, err := listenHTTP(f.http, func(draining *atomic.Bool) (http.Handler, error) {
-		return newHandler(srv.Stats, back, draining)
+	web, err := listenHTTP(f.http, func(w *webServer) (http.Handler, error) {
+		mux, err := newHandler(srv.Stats, back, &w.draining)
+		if err != nil {
+			return nil, err
+		}
+		return mux, w.withDashboard(mux, &f, sourceOf(srv, back), log)
 	}, log)
 	if err != nil {
 		_ = listener.Close()

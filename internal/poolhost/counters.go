@@ -26,7 +26,7 @@ type poolCounters struct {
 
 // serverCounters are the statistics of one server, or of one of its replicas.
 type serverCounters struct {
-	name       string
+	name, addr string
 	replica    bool
 	ejected    bool
 	ejections  uint64

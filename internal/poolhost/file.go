@@ -62,3 +62,6 @@ func explainExposure(pool string, err error) error {
 	}
 	return nil
 }
+
+// Password returns the password for clients of pools that set none.
+func (f *File) Password() string { return f.password }

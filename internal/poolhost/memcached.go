@@ -105,7 +105,7 @@ func (p *memcachedPool) counters() poolCounters {
 	c.hottest = p.HotKeys(1)
 	for _, s := range st.Servers {
 		c.servers = append(c.servers, serverCounters{
-			name: s.Name, ejected: !s.Live, ejections: s.Ejections, ejectedAt: s.EjectedAt,
+			name: s.Name, addr: s.Addr, ejected: !s.Live, ejections: s.Ejections, ejectedAt: s.EjectedAt,
 			shared: []sharedCounters{{"memcached", proxy.Stats{
 				Up: s.Up, Connects: s.Connects, Failures: s.DialFailures, Losses: s.Losses, EOFs: s.EOFs,
 				Waiting: s.InFlight, Pending: s.Pending, Queued: s.Queued, InFlight: s.InFlight - s.Queued, InFlightBytes: s.InFlightBytes,

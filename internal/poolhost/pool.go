@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"time"
 
+	"github.com/redoubt-go/redoubt/internal/dashboard"
 	"github.com/redoubt-go/redoubt/internal/poolfile"
 	"github.com/redoubt-go/redoubt/internal/server"
 )
@@ -21,6 +23,7 @@ type pool struct {
 	front     front
 	tls       frontTLS
 	listener  net.Listener
+	opened    time.Time
 }
 
 // A front serves the clients of a pool in the protocol of the pool's servers.
@@ -44,11 +47,13 @@ type front interface {
 	change(c poolfile.Pool, t poolTLS) (retire func(ctx context.Context), err error)
 	// counters returns the statistics so far.
 	counters() poolCounters
+	// source returns what the dashboard shows of the pool. password is for people, if the pool has no users.
+	source(in *pool, password string) dashboard.Source
 }
 
 // openPool connects a front to the servers of a pool and listens.
 func openPool(c poolfile.Pool, t poolTLS, opts Options, password string) (_ *pool, err error) {
-	p := &pool{name: c.Name, conf: c, tlsDigest: t.digest}
+	p := &pool{name: c.Name, conf: c, tlsDigest: t.digest, opened: time.Now()}
 	defer func() {
 		if err != nil {
 			p.close()

@@ -236,12 +236,13 @@ func (p *redisPool) counters() poolCounters {
 	}
 	for _, n := range p.pool.Load().Nodes() {
 		s := countersOf(n, n.Name())
+		s.addr = n.Backend().Name()
 		s.ejected, s.ejections = n.Ejected()
 		s.ejectedAt = n.EjectedAt()
 		c.servers = append(c.servers, s)
 		for _, r := range n.Replicas() {
 			s := countersOf(r, r.Backend().Name())
-			s.replica = true
+			s.replica, s.addr = true, s.name
 			c.servers = append(c.servers, s)
 		}
 	}

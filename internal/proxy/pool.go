@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/internal/keyslot"
 	"github.com/redoubt-go/redoubt/internal/proxy/outage"
 	"github.com/redoubt-go/redoubt/internal/proxy/ring"
 	"github.com/redoubt-go/redoubt/internal/resp"
@@ -371,4 +372,19 @@ func (n *Node) close() {
 			_ = u.Close()
 		}
 	}
+}
+
+// Shares returns the part of all keys that each server has now, by name.
+func (p *Pool) Shares() map[string]float64 {
+	all := map[string]float64{}
+	if s := p.slots.Load(); s != nil {
+		for _, n := range s.nodes {
+			all[n.Name()] = float64(s.Count(n)) / keyslot.Count
+		}
+		return all
+	}
+	for i, share := range p.ring.Load().Shares(len(p.nodes)) {
+		all[p.nodes[i].Name()] = share
+	}
+	return all
 }

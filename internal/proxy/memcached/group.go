@@ -216,3 +216,15 @@ func (p *Pool) needs(g *group) bool {
 	}
 	return !g.idle()
 }
+
+// Shares returns the part of all keys that each server has now, by name; nothing while all servers are
+// ejected.
+func (p *Pool) Shares() map[string]float64 {
+	all, g := map[string]float64{}, p.group.Load()
+	if r := g.ring.Load(); r != nil {
+		for i, share := range r.Shares(len(g.nodes)) {
+			all[g.nodes[i].server.Name] = share
+		}
+	}
+	return all
+}

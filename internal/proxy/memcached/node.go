@@ -285,7 +285,7 @@ func (n *node) failed() {
 // stats returns its counters, without what the ring knows.
 func (n *node) stats() ServerStats {
 	s := ServerStats{
-		Name: n.server.Name, Sent: n.sent.Load(), Connects: n.connects.Load(), Losses: n.losses.Load(),
+		Name: n.server.Name, Addr: n.server.Addr, Sent: n.sent.Load(), Connects: n.connects.Load(), Losses: n.losses.Load(),
 		Timeouts: n.timeouts.Load(), Failures: n.fails.Load(), Ejections: n.ejections.Load(),
 		EOFs: n.eofs.Load(), DialFailures: n.dialFailures.Load(), Lost: n.lost.Load(),
 	}

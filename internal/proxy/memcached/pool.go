@@ -95,21 +95,21 @@ type Stats struct {
 
 // ServerStats are counters of a server.
 type ServerStats struct {
-	Name      string
-	Up        bool   // there is a connection, and it answers in time
-	Live      bool   // it is in the ring
-	Sent      uint64 // commands; of a retrieval from several servers each part
-	SentBytes uint64
-	Connects  uint64 // connections made
-	Losses    uint64 // connections lost
-	Timeouts  uint64 // commands that were not answered in time
-	Lost      uint64 // commands whose answers were lost with the connection
-	Failures  uint64 // of connecting, of connections, and times without an answer
-	Ejections uint64
-	InFlight  int    // commands that wait for answers
-	Queued    int    // of these, not sent yet
-	Pending   int    // bytes that wait to be sent
-	LastError string // why there is no connection
+	Name, Addr string
+	Up         bool   // there is a connection, and it answers in time
+	Live       bool   // it is in the ring
+	Sent       uint64 // commands; of a retrieval from several servers each part
+	SentBytes  uint64
+	Connects   uint64 // connections made
+	Losses     uint64 // connections lost
+	Timeouts   uint64 // commands that were not answered in time
+	Lost       uint64 // commands whose answers were lost with the connection
+	Failures   uint64 // of connecting, of connections, and times without an answer
+	Ejections  uint64
+	InFlight   int    // commands that wait for answers
+	Queued     int    // of these, not sent yet
+	Pending    int    // bytes that wait to be sent
+	LastError  string // why there is no connection
 
 	Answers       uint64 // late ones too
 	AnswerBytes   uint64

@@ -241,3 +241,27 @@ func (r *Ring) Tagged(key []byte) []byte {
 
 // Digest returns a short text that is the same for Rings that choose alike.
 func (r *Ring) Digest() string { return r.digest }
+
+// Shares returns the part of all hashes that each of n servers has, by its index in [Options].Servers.
+func (r *Ring) Shares(n int) []float64 {
+	shares := make([]float64, n)
+	if r.only >= 0 {
+		shares[r.only] = 1
+		return shares
+	}
+	if r.dist == Ketama {
+		const all = 1 << 32
+		before := uint32(0)
+		for i, p := range r.points {
+			shares[r.servers[i]] += float64(p-before) / all
+			before = p
+		}
+		// Hashes above the last point, and 0, have the first one.
+		shares[r.servers[0]] += (all - float64(before)) / all
+		return shares
+	}
+	for _, s := range r.servers {
+		shares[s] += 1 / float64(len(r.servers))
+	}
+	return shares
+}

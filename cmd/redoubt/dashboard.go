@@ -1,0 +1,52 @@
+package main
+
+import (
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/redoubt-go/redoubt/internal/dashboard"
+	"github.com/redoubt-go/redoubt/internal/dashboard/served"
+	"github.com/redoubt-go/redoubt/internal/server"
+)
+
+// withDashboard serves the dashboard at / beside the paths of inner.
+func (w *webServer) withDashboard(inner *http.ServeMux, f *serveFlags, sources func() []dashboard.Source, log *slog.Logger) error {
+	d, err := dashboard.New(dashboard.Options{
+		Sources: sources, Hosts: f.httpHosts, Exposed: reachable(w.listener.Addr()), Version: readBuildVersion(), Logger: log,
+	})
+	if err != nil {
+		return fail(exitUsage, err)
+	}
+	w.dashboard = d
+	inner.Handle("/", d)
+	return nil
+}
+
+// reachable reports whether other machines can reach an address.
+func reachable(a net.Addr) bool {
+	tcp, ok := a.(*net.TCPAddr)
+	return ok && !tcp.IP.IsLoopback()
+}
+
+// sourceOf returns the source of the dashboard for one back end.
+func sourceOf(srv *server.Server, back *backend) func() []dashboard.Source {
+	name := dashboard.KindRedis
+	if !back.remote() {
+		name = dashboard.KindEngine
+	}
+	s := served.Source(name, name, srv, time.Now())
+	s.SaveErr = back.saveErr
+	return func() []dashboard.Source { return []dashboard.Source{s} }
+}
+
+// checkHosts returns the faults of --http-host.
+func checkHosts(hosts []string) error {
+	var errs []error
+	for _, host := range hosts {
+		errs = append(errs, dashboard.CheckHost(host))
+	}
+	return errors.Join(errs...)
+}

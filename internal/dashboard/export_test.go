@@ -1,0 +1,50 @@
+package dashboard
+
+import "time"
+
+// SetAnswerTime changes how long a snapshot waits for the back end.
+func SetAnswerTime(d time.Duration) { answerTime = d }
+
+// The bounds of a poll.
+const (
+	ScansPerTurn = scansPerTurn
+	ScanCount    = scanCount
+	PageRows     = pageRows
+	PageRounds   = pageRounds
+)
+
+// Again makes the next snapshot ask the back end, however young the data is.
+func (h *Handler) Again() {
+	for _, s := range h.current() {
+		s.panels.expire()
+		s.mu.Lock()
+		s.data.done = time.Time{}
+		s.mu.Unlock()
+	}
+}
+
+// Classify returns the kind of a key with the prefix rd, and its name.
+func Classify(key string) (kind, name string) {
+	k, name, ok := classify("rd:{", key)
+	if !ok {
+		return "", ""
+	}
+	return countWords[k], name
+}
+
+// A History is a history for tests.
+type History struct{ *history }
+
+// NewHistory returns an empty history.
+func NewHistory() History { return History{newHistory()} }
+
+// Add adds a sample.
+func (h History) Add(at time.Time, gauges, counters map[string]float64) { h.add(at, gauges, counters) }
+
+// Series returns the values of one series.
+func (h History) Series(of, name string) []float64 {
+	if s := h.series(of)[name]; s != nil {
+		return s.V
+	}
+	return nil
+}

@@ -1,0 +1,357 @@
+package dashboard
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/redoubt-go/redoubt"
+	lockwire "github.com/redoubt-go/redoubt/internal/wire/lock"
+	queuewire "github.com/redoubt-go/redoubt/internal/wire/queue"
+	ratelimitwire "github.com/redoubt-go/redoubt/internal/wire/ratelimit"
+	stockwire "github.com/redoubt-go/redoubt/internal/wire/stock"
+)
+
+const (
+	// pageRows is how many rows a page has at most.
+	pageRows = 50
+	// pageRounds is how many times a page asks for the states of pageRows names. Names without a state,
+	// like those of free locks, have no row.
+	pageRounds = 4
+)
+
+// A view is what a person looks at.
+type view string
+
+const (
+	viewOverview view = "overview"
+	viewLocks    view = "locks"
+	viewLimits   view = "limits"
+	viewQueues   view = "queues"
+	viewStock    view = "stock"
+	viewCaches   view = "caches"
+	viewBloom    view = "bloom"
+	viewPools    view = "pools"
+	viewEngine   view = "engine"
+)
+
+// views read the rows of each view.
+var views = map[view]func(l *look) (rows []any, next string, err error){
+	viewOverview: func(*look) ([]any, string, error) { return nil, "", nil },
+	viewLocks:    func(l *look) ([]any, string, error) { return l.rows(kindLock, kindSemaphore, kindLatch) },
+	viewLimits:   func(l *look) ([]any, string, error) { return l.rows(kindLimit) },
+	viewQueues:   func(l *look) ([]any, string, error) { return l.rows(kindQueue) },
+	viewStock:    func(l *look) ([]any, string, error) { return l.rows(kindStock) },
+	viewCaches:   func(l *look) ([]any, string, error) { return l.rows(kindCache) },
+	viewBloom:    (*look).bloomRows,
+	viewPools:    (*look).poolRows,
+	viewEngine:   (*look).engineRows,
+}
+
+func viewNames() string {
+	var names []string
+	for v := range views {
+		names = append(names, string(v))
+	}
+	slices.Sort(names)
+	return strings.Join(names, ", ")
+}
+
+// A look is one reading of a page of rows.
+type look struct {
+	ctx     context.Context //nolint:containedctx // of the one snapshot that this is for
+	s       *source
+	user    User
+	q, page string
+	info    info
+}
+
+// A reader reads the state of the names of one kind.
+type reader struct {
+	// right is the command that a user must be allowed to run on a name, with what follows the name.
+	right []string
+	// cmds read the state of a name.
+	cmds func(c *redoubt.Client, name string) ([]redoubt.Cmd, error)
+	// row makes the row of a name from the replies. nil: the name has no state any more.
+	row func(l *look, name string, r []redoubt.Reply) (map[string]any, error)
+}
+
+var readers = [kinds]reader{
+	kindLock:      {[]string{"LOCK.INFO"}, lockCmds, lockRow},
+	kindSemaphore: {[]string{"SEM.INFO"}, semaphoreCmds, semaphoreRow},
+	kindLatch:     {[]string{"LOCK.INFO"}, latchCmds, latchRow},
+	kindLimit:     {[]string{"LIMIT.PEEK", "1", "1000", "1"}, limitCmds, limitRow},
+	kindQueue:     {[]string{"QUEUE.STATS"}, queueCmds, queueRow},
+	kindStock:     {[]string{"STOCK.INFO"}, stockCmds, stockRow},
+	kindCache:     {[]string{"GET"}, nil, cacheRow},
+	kindBloom:     {right: []string{"BF.INFO"}},
+}
+
+// may reports whether the user may see a name.
+func (l *look) may(k kind, name string) bool {
+	right := readers[k].right
+	return l.user.May(append([]string{right[0], name}, right[1:]...)...)
+}
+
+// rows reads a page of rows of kinds, one kind after the other, in one pipeline for each pageRows names.
+func (l *look) rows(list ...kind) (rows []any, next string, err error) {
+	if l.s.names == nil {
+		return nil, "", errNoCommands
+	}
+	at, last, err := l.cursor(list)
+	if err != nil {
+		return nil, "", err
+	}
+	rows = []any{}
+	for rounds := 0; at < len(list) && rounds < pageRounds && len(rows) < pageRows; rounds++ {
+		names, more := l.s.names.after(list[at], last, l.q, pageRows-len(rows))
+		if len(names) > 0 {
+			last = names[len(names)-1]
+			read, err := l.read(list[at], names)
+			if err != nil {
+				return nil, "", err
+			}
+			rows = append(rows, read...)
+		}
+		if !more {
+			at, last = at+1, ""
+			rounds-- // an empty kind costs nothing
+		}
+	}
+	if at < len(list) {
+		next = ref(string(rune('0'+at)) + last)
+	}
+	return rows, next, nil
+}
+
+// cursor reads the page of a request: the place of a kind, and the last name before the page.
+func (l *look) cursor(list []kind) (at int, last string, err error) {
+	if l.page == "" {
+		return 0, "", nil
+	}
+	b, err := base64.RawURLEncoding.DecodeString(l.page)
+	if err != nil || len(b) == 0 || b[0] < '0' || int(b[0]-'0') >= len(list) {
+		return 0, "", refuse(http.StatusBadRequest, "page is "+quoted(l.page)+"; want next of the page before")
+	}
+	return int(b[0] - '0'), string(b[1:]), nil
+}
+
+// read reads the states of names in one pipeline and makes their rows. A name that another program uses is
+// left out; a name whose state can't be read has a row with the error.
+func (l *look) read(k kind, names []string) (rows []any, err error) {
+	r := &readers[k]
+	var cmds []redoubt.Cmd
+	var ends []int
+	asked := names[:0:0]
+	for _, name := range names {
+		if !l.may(k, name) {
+			continue
+		}
+		if r.cmds != nil {
+			c, err := r.cmds(l.s.Client, name)
+			if err != nil {
+				continue // no name of ours
+			}
+			cmds = append(cmds, c...)
+		}
+		asked, ends = append(asked, name), append(ends, len(cmds))
+	}
+	var replies []redoubt.Reply
+	if len(cmds) > 0 {
+		replies = l.s.Client.Pipeline(l.ctx, cmds)
+	}
+	// With several servers, some may be down: the rows of the others stay.
+	allDown := len(replies) > 0 && !slices.ContainsFunc(replies, func(r redoubt.Reply) bool { return !isDown(r.Err) })
+	from := 0
+	for i, name := range asked {
+		row, err := r.row(l, name, replies[from:ends[i]])
+		from = ends[i]
+		switch {
+		case errors.Is(err, redoubt.ErrWrongType):
+			continue
+		case err != nil && allDown:
+			return nil, err
+		case err != nil:
+			row = map[string]any{"error": err.Error()}
+		case row == nil:
+			continue
+		}
+		row["name"], row["ref"] = printable(name), ref(name)
+		rows = append(rows, row)
+	}
+	return rows, nil
+}
+
+func lockCmds(c *redoubt.Client, name string) ([]redoubt.Cmd, error) {
+	keys, err := lockwire.RWKeys(c, name)
+	return []redoubt.Cmd{lockwire.InfoCmd(keys)}, err
+}
+
+func lockRow(_ *look, _ string, r []redoubt.Reply) (map[string]any, error) {
+	i, err := lockwire.ReadInfo(r[0])
+	if err != nil || i.Mode == 0 && i.Waiters == 0 {
+		return nil, err
+	}
+	kind := "lock"
+	if i.Mode == 2 {
+		kind = "rwlock"
+	}
+	return map[string]any{"kind": kind, "shared": i.Mode == 2, "holders": holders(i.Holders), "count": i.Count, "waiting": i.Waiters, "limit": nil}, nil
+}
+
+func semaphoreCmds(c *redoubt.Client, name string) ([]redoubt.Cmd, error) {
+	keys, err := lockwire.SemaphoreKeys(c, name)
+	return []redoubt.Cmd{lockwire.SemaphoreInfoCmd(keys)}, err
+}
+
+func semaphoreRow(_ *look, _ string, r []redoubt.Reply) (map[string]any, error) {
+	i, err := lockwire.ReadSemaphoreInfo(r[0])
+	if err != nil || i.Taken == 0 && i.Waiters == 0 {
+		return nil, err
+	}
+	return map[string]any{"kind": "semaphore", "holders": holders(i.Holders), "count": i.Taken, "waiting": i.Waiters, "limit": nil}, nil
+}
+
+// holders describes holders. A token is text: it may be beyond what a number of JavaScript holds exactly.
+func holders(list []lockwire.Holder) []any {
+	out := []any{}
+	for _, o := range list {
+		out = append(out, map[string]any{
+			"label": printableLabel(o.Label), "token": decimal(o.Token),
+			"ageMs": max(0, time.Since(o.Since).Milliseconds()), "ttlMs": o.TTL.Milliseconds(),
+		})
+	}
+	return out
+}
+
+func printableLabel(s string) string {
+	if s == "" {
+		return ""
+	}
+	return printable(s)
+}
+
+func latchCmds(c *redoubt.Client, name string) ([]redoubt.Cmd, error) {
+	key, err := lockwire.LatchKey(c, name)
+	return lockwire.LatchInfoCmds(key), err
+}
+
+func latchRow(_ *look, _ string, r []redoubt.Reply) (map[string]any, error) {
+	left, ttl, err := lockwire.ReadLatchInfo(r)
+	if err != nil || left < 0 {
+		return nil, err
+	}
+	return map[string]any{"kind": "latch", "holders": []any{}, "count": left, "waiting": nil, "limit": nil, "ttlMs": ttl.Milliseconds()}, nil
+}
+
+// limitCmds read a limit: what is stored under the name, and how long the tokens stay taken.
+func limitCmds(c *redoubt.Client, name string) ([]redoubt.Cmd, error) {
+	stored := ratelimitwire.NewStored(c, "")
+	peek, err := stored.TakeCmd(name, 0)
+	if err != nil {
+		return nil, err
+	}
+	cmds := []redoubt.Cmd{peek}
+	for _, part := range limitParts {
+		key, err := c.Key(name, part)
+		if err != nil {
+			return nil, err
+		}
+		cmds = append(cmds, redoubt.Cmd{Name: "PTTL", Keys: []string{key}, Flags: redoubt.ReadOnly})
+	}
+	return cmds, nil
+}
+
+// limitParts are the keys of taken tokens, and limitPolicies the words for them. The keys live until all
+// tokens are back.
+var (
+	limitParts    = []string{"gcra", "window", "quota", "calls"}
+	limitPolicies = []string{"rate", "window", "quota", "concurrency"}
+)
+
+func limitRow(l *look, name string, r []redoubt.Reply) (map[string]any, error) {
+	row := map[string]any{
+		"policy": "", "limit": nil, "periodMs": nil, "burst": nil, "remaining": nil, "fullInMs": int64(0),
+		"allowed": nil, "denied": nil,
+	}
+	var policies []string
+	for i, ttl := range r[1:] {
+		ms, err := ttl.Int()
+		if err != nil {
+			return nil, err
+		}
+		if ms > 0 {
+			policies = append(policies, limitPolicies[i])
+			row["fullInMs"] = max(row["fullInMs"].(int64), ms)
+		}
+	}
+	stored := ratelimitwire.NewStored(l.s.Client, "")
+	o, t, err := stored.Read(r[0])
+	switch {
+	case errors.Is(err, ratelimitwire.ErrNotConfigured): // the limit is in the program that asks
+	case err != nil:
+		return nil, err
+	default:
+		d := t.Decide(o, 0, 0)
+		row["limit"], row["periodMs"], row["burst"] = d.Limit.Rate, d.Limit.Period.Milliseconds(), d.Limit.Burst
+		row["remaining"], row["fullInMs"] = d.Remaining, d.ResetAfter.Milliseconds()
+		policies = append(slices.DeleteFunc(policies, func(p string) bool { return p == "rate" }), "stored")
+	}
+	row["policy"] = strings.Join(policies, ", ")
+	if l.s.Limits != nil {
+		if n, ok := l.s.Limits().Names[name]; ok {
+			row["allowed"], row["denied"] = n.Allowed, n.Denied
+		}
+	}
+	if len(policies) == 0 {
+		return nil, nil //nolint:nilnil // its keys have just expired
+	}
+	return row, nil
+}
+
+func queueCmds(c *redoubt.Client, name string) ([]redoubt.Cmd, error) {
+	keys, err := queuewire.KeysOf(c, name)
+	return []redoubt.Cmd{queuewire.StatsCmd(keys)}, err
+}
+
+func queueRow(_ *look, _ string, r []redoubt.Reply) (map[string]any, error) {
+	s, err := queuewire.ReadStats(r[0])
+	if err != nil {
+		return nil, err
+	}
+	return map[string]any{
+		"ready": s.Ready, "due": s.Due, "active": s.Running, "waiting": s.Waiting, "dead": s.Dead,
+		"oldestMs": s.Oldest.Milliseconds(), "nextMs": s.Next.Milliseconds(), "paused": s.Paused, "concurrency": s.Limits.Concurrency,
+	}, nil
+}
+
+func stockCmds(c *redoubt.Client, name string) ([]redoubt.Cmd, error) {
+	keys, err := stockwire.KeysOf(c, name)
+	return []redoubt.Cmd{stockwire.InfoCmd(keys)}, err
+}
+
+func stockRow(_ *look, _ string, r []redoubt.Reply) (map[string]any, error) {
+	c, err := stockwire.ReadCount(r[0])
+	if err != nil {
+		return nil, err
+	}
+	return map[string]any{
+		"available": c.Available, "reserved": c.Reserved, "sold": c.Sold, "total": c.Total, "reservations": c.Reservations,
+		"nextMs": c.Next.Milliseconds(),
+	}, nil
+}
+
+// cacheRow counts the entries that the scan has found. The other counts are of this process.
+func cacheRow(l *look, name string, _ []redoubt.Reply) (map[string]any, error) {
+	row := map[string]any{"entries": l.s.names.entries(kindCache, name), "hits": nil, "stale": nil, "loads": nil, "errors": nil}
+	if l.s.Caches != nil {
+		if c, ok := l.s.Caches()[name]; ok {
+			row["hits"], row["stale"], row["loads"], row["errors"] = c.Hits, c.Stale, c.Loads, c.Errors
+		}
+	}
+	return row, nil
+}

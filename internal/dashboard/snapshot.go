@@ -1,0 +1,196 @@
+package dashboard
+
+import (
+	"context"
+	"encoding/base64"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+const maxQuery = 256 // bytes of a search
+
+// A request is what a browser asks for.
+type request struct {
+	ctx     context.Context //nolint:containedctx // of the one HTTP request that this is
+	r       *http.Request
+	source  *source
+	user    User
+	sources []*source // that the user may look at
+	users   []User    // of each of them
+}
+
+// request finds the source that r names, or the first one.
+func (h *Handler) request(r *http.Request, sources []*source, users []User) (*request, error) {
+	at := 0
+	if want := r.URL.Query().Get("source"); want != "" {
+		if at = slices.IndexFunc(sources, func(s *source) bool { return s.Name == want }); at < 0 {
+			return nil, refuse(http.StatusNotFound, "there is no source "+quoted(want)+" that this user may look at")
+		}
+	}
+	return &request{ctx: r.Context(), r: r, source: sources[at], user: users[at], sources: sources, users: users}, nil
+}
+
+// A sourceName is how a snapshot lists a source.
+type sourceName struct {
+	Name string `json:"name"`
+	Kind string `json:"kind"`
+}
+
+// A snapshot is everything that the visible view of a browser needs.
+type snapshot struct {
+	Version string       `json:"version"`
+	Time    int64        `json:"time"`
+	PollMs  int64        `json:"pollMs"`
+	Age     int64        `json:"age"`
+	Error   string       `json:"error"`
+	Sources []sourceName `json:"sources"`
+	Source  string       `json:"source"`
+	User    struct {
+		Name     string `json:"name"`
+		CanWrite bool   `json:"canWrite"`
+	} `json:"user"`
+	Scan     scanState          `json:"scan"`
+	Counts   map[string]int64   `json:"counts"`
+	Overview map[string]any     `json:"overview"`
+	View     string             `json:"view"`
+	Rows     []any              `json:"rows"`
+	Next     string             `json:"next"`
+	Panel    string             `json:"panelError"`
+	Series   map[string]*series `json:"series"`
+}
+
+// snapshot answers api/snapshot.
+func (h *Handler) snapshot(req *request) (any, error) {
+	began, query := time.Now(), req.r.URL.Query()
+	v := view(query.Get("view"))
+	if v == "" {
+		v = viewOverview
+	}
+	read, ok := views[v]
+	if !ok {
+		return nil, refuse(http.StatusBadRequest, "there is no view "+quoted(string(v))+"; want "+viewNames())
+	}
+	span := query.Get("range")
+	if span == "" {
+		span = "minute"
+	}
+	if _, ok := ranges[span]; !ok {
+		return nil, refuse(http.StatusBadRequest, "range is "+quoted(span)+"; want minute, hour or day")
+	}
+	q, page := strings.ToLower(query.Get("q")), query.Get("page")
+	if len(q) > maxQuery {
+		return nil, refuse(http.StatusBadRequest, "q has "+strconv.Itoa(len(q))+" bytes; want at most "+strconv.Itoa(maxQuery))
+	}
+	s := req.source
+	s.looked.Store(began.UnixNano())
+	ctx, cancel := context.WithTimeout(req.ctx, answerTime)
+	defer cancel()
+	data := s.poll(ctx)
+
+	out := snapshot{Version: h.opts.Version, Source: s.Name, View: string(v), Counts: map[string]int64{}, Rows: []any{}}
+	for _, o := range req.sources {
+		out.Sources = append(out.Sources, sourceName{o.Name, o.Kind})
+	}
+	out.User.Name, out.User.CanWrite = req.user.Name(), req.user.Writes()
+	taken := data.at
+	if data.err != nil {
+		out.Error = data.err.Error()
+	}
+	if s.names != nil {
+		out.Scan, out.Counts = s.names.state()
+	}
+	if req.user.May("INFO") {
+		out.Overview, out.Series = h.overview(s, data.info), s.history.series(span)
+	}
+	p := s.panel(ctx, panelKey{req.user.Name(), v, q, page}, func(ctx context.Context) (rows []any, next string, err error) {
+		return read(&look{ctx: ctx, s: s, user: req.user, q: q, page: page, info: data.info})
+	})
+	if p.rows != nil {
+		out.Rows, out.Next = p.rows, p.next
+	}
+	switch {
+	case p.down:
+		if out.Error = p.err; !p.at.IsZero() && p.at.Before(taken) {
+			taken = p.at
+		}
+	case p.err != "":
+		out.Panel = p.err
+	default:
+		out.Panel = data.refused
+	}
+	if out.Error != "" && !taken.IsZero() {
+		out.Age = max(1, time.Since(taken).Milliseconds())
+	}
+	out.Time = time.Now().UnixMilli()
+	took := time.Since(began)
+	s.took.Store(int64(took))
+	out.PollMs = min(max(pollEvery, 10*took), pollMost).Milliseconds()
+	return out, nil
+}
+
+// overview returns the numbers of a source as a whole. A number that nobody knows is null.
+func (h *Handler) overview(s *source, i info) map[string]any {
+	o := map[string]any{
+		"clients": i.orNil("connected_clients"), "memory": i.orNil("used_memory"), "maxMemory": i.orNil("maxmemory"),
+		"keys": nil, "uptimeMs": nil, "commandsPerSecond": nil, "hitsPerSecond": nil, "missesPerSecond": nil, "backend": i["redis_version"],
+	}
+	if len(i) > 0 {
+		o["keys"] = i.int("keys")
+	}
+	if up, err := strconv.ParseInt(i["uptime_in_seconds"], 10, 64); err == nil {
+		o["uptimeMs"] = up * 1000
+	}
+	if s.Counts != nil {
+		c := s.Counts()
+		o["clients"] = c.Clients
+		if !c.Started.IsZero() {
+			o["uptimeMs"] = time.Since(c.Started).Milliseconds()
+		}
+	}
+	for name, of := range map[string]string{"commandsPerSecond": "commands", "hitsPerSecond": "hits", "missesPerSecond": "misses", "deniedPerSecond": "denied", "allowedPerSecond": "allowed"} {
+		if v, ok := s.history.latest(of); ok {
+			o[name] = v
+		}
+	}
+	return o
+}
+
+// printable quotes a name that would garble the page, as the command line does.
+func printable(s string) string {
+	if s == "" || !utf8.ValidString(s) || strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return strconv.Quote(s)
+	}
+	return s
+}
+
+// quoted is for errors: it shortens a text that a client sent.
+func quoted(s string) string {
+	if len(s) > 100 {
+		s = s[:100]
+	}
+	return strconv.Quote(s)
+}
+
+// ref returns a name in letters, digits, - and _. Requests name things by it, since JSON and URLs can't hold
+// every name.
+func ref(name string) string { return base64.RawURLEncoding.EncodeToString([]byte(name)) }
+
+// named returns the name that a request gives, as ref or as name.
+func named(ref, name string) (string, error) {
+	if ref == "" {
+		if name == "" {
+			return "", refuse(http.StatusBadRequest, "neither ref nor name is given")
+		}
+		return name, nil
+	}
+	b, err := base64.RawURLEncoding.DecodeString(ref)
+	if err != nil || len(b) == 0 {
+		return "", refuse(http.StatusBadRequest, "ref is "+quoted(ref)+"; want that of a row")
+	}
+	return string(b), nil
+}
