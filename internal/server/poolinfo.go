@@ -79,7 +79,7 @@ func countersOf(n *proxy.Node) string {
 	for _, st := range n.Stats() {
 		sum.Add(&st)
 	}
-	return fmt.Sprintf("connects=%d,losses=%d,waiting=%d,pending_bytes=%d,apart=%d,apart_waiting=%d",
+	return fmt.Sprintf("connects=%d,losses=%d,waiting=%d,pending_bytes=%d,isolated=%d,isolated_waiting=%d",
 		sum.Connects, sum.Losses, sum.Waiting, sum.Pending, sum.Isolated, sum.IsolatedWaiting)
 }
 
