@@ -39,7 +39,7 @@ type Conn struct {
 	hubs      hubs
 	warm      warmth
 	dedicated dedicated
-	apart     atomic.Bool // the server doesn't take commands that are merged
+	unmerged  atomic.Bool // the server doesn't take commands that are merged
 }
 
 // Wrap returns a Conn over rdb, which must be a *redis.Client, standalone or

@@ -24,7 +24,7 @@ type dedicated struct {
 	closed bool
 }
 
-// get takes one, nil if there is none to be had.
+// get returns an idle connection or makes one. It returns nil if all are in use.
 func (l *dedicated) get() *blocker {
 	if l.origin == nil {
 		return nil

@@ -20,7 +20,7 @@ type merged struct {
 
 // merge merges commands. It is not ok when there is nothing to merge.
 func (c *Conn) merge(cmds []redoubt.Cmd) (m merged, ok bool) {
-	if c.single == nil || c.apart.Load() {
+	if c.single == nil || c.unmerged.Load() {
 		return m, false
 	}
 	pairs := 0
@@ -94,10 +94,10 @@ func (c *Conn) split(m merged, i int, cmds []redoubt.Cmd, r redoubt.Reply, each 
 		return nil
 	}
 	if redoubt.IsCode(r.Err, "CROSSSLOT") { // it is a node of a cluster
-		c.apart.Store(true)
+		c.unmerged.Store(true)
 	}
 	values, err := r.Array()
-	if apart(err) || err == nil && len(values) != len(m.cmds[i].Keys) {
+	if refusesMerge(err) || err == nil && len(values) != len(m.cmds[i].Keys) {
 		for ; from < to; from++ {
 			again = append(again, from)
 		}
@@ -115,10 +115,10 @@ func (c *Conn) split(m merged, i int, cmds []redoubt.Cmd, r redoubt.Reply, each 
 	return nil
 }
 
-// apart reports whether a server has refused a merged command for a reason that may concern only some of
+// refusesMerge reports whether a server has refused a merged command for a reason that may concern only some of
 // its keys: they are in several slots, the user may not read one, or a proxy can't reach one. Temporary
 // errors, like LOADING, were waited for already.
-func apart(err error) bool {
+func refusesMerge(err error) bool {
 	se, _ := errors.AsType[redoubt.ServerError](err)
 	switch se.Code() {
 	case "CROSSSLOT", "MOVED", "ASK", "NOPERM", "ERR":
