@@ -28,7 +28,7 @@ var pollerServers = []struct {
 	name  string
 	serve func(ctx context.Context, addr string, values *valueMap) error
 }{
-	{"internal/socket", serveTurns},
+	{"internal/socket", serveReady},
 	{"net, goroutines", serveGoroutines},
 	{"netpoll", serveNetpoll},
 	{"gnet", func(_ context.Context, addr string, values *valueMap) error { return serveGnet(addr, values, false) }},
@@ -156,8 +156,8 @@ func acceptAll(ctx context.Context, addr string, f func(net.Conn) error) error {
 	}
 }
 
-// A turnClient is a client of serveTurns.
-type turnClient struct {
+// A readyClient is a client of serveReady.
+type readyClient struct {
 	respClient
 	id   uint64
 	conn *socket.Conn
@@ -166,54 +166,54 @@ type turnClient struct {
 	done bool
 }
 
-// serveTurns has one goroutine for all clients, on our loop. As in internal/server, it writes
+// serveReady has one goroutine for all clients, on our loop. As in internal/server, it writes
 // the replies when all clients that have sent something had a turn, or when many replies wait.
-func serveTurns(ctx context.Context, addr string, values *valueMap) error {
-	turns, err := socket.NewTurns[*turnClient]()
+func serveReady(ctx context.Context, addr string, values *valueMap) error {
+	ready, err := socket.NewReadyQueue[*readyClient]()
 	if err != nil {
 		return err
 	}
 	var leader sync.WaitGroup
-	leader.Go(func() { lead(turns) })
+	leader.Go(func() { lead(ready) })
 	defer func() {
-		_ = turns.Close()
+		_ = ready.Close()
 		leader.Wait()
 	}()
 	var id uint64
 	return acceptAll(ctx, addr, func(conn net.Conn) error {
-		bare, err := socket.Detach(conn)
+		detached, err := socket.Detach(conn)
 		if err != nil {
 			return err
 		}
 		id++
-		return turns.Add(id, &turnClient{respClient: respClient{values: values}, id: id, conn: bare}, bare)
+		return ready.Add(id, &readyClient{respClient: respClient{values: values}, id: id, conn: detached}, detached)
 	})
 }
 
 // pollerReplies is how many replies wait for others, as in internal/server.
 const pollerReplies = 256
 
-// lead serves the clients until turns is closed.
-func lead(turns *socket.Turns[*turnClient]) {
+// lead serves the clients until ready is closed.
+func lead(ready *socket.ReadyQueue[*readyClient]) {
 	buf := make([]byte, pollerRead)
-	var answered []*turnClient
+	var answered []*readyClient
 	replies := 0
 	write := func() {
 		for i, c := range answered {
 			if c.write(); c.done {
-				turns.Forget(c.id)
+				ready.Remove(c.id)
 				c.conn.Release()
 			}
 			answered[i] = nil
 		}
 		answered, replies = answered[:0], 0
 	}
-	for turns.Wait() == nil {
-		for t, ok := turns.Next(); ok; t, ok = turns.Next() {
+	for ready.Wait() == nil {
+		for t, ok := ready.Next(); ok; t, ok = ready.Next() {
 			c := t.Client
 			c.last = c.last || t.Last
 			if more := c.turn(buf); !c.done && (more || c.last) {
-				turns.Again(c.id)
+				ready.Requeue(c.id)
 			}
 			answered = append(answered, c)
 			if replies += c.n; replies >= pollerReplies {
@@ -225,7 +225,7 @@ func lead(turns *socket.Turns[*turnClient]) {
 }
 
 // turn reads once, and reports whether there may be more.
-func (c *turnClient) turn(buf []byte) (more bool) {
+func (c *readyClient) turn(buf []byte) (more bool) {
 	in := buf
 	have := copy(buf, c.rest)
 	if have == len(buf) {
@@ -246,7 +246,7 @@ func (c *turnClient) turn(buf []byte) (more bool) {
 
 // write writes the replies. It drops a client whose socket doesn't take them: a real server
 // gives it a goroutine, but the load here always reads.
-func (c *turnClient) write() {
+func (c *readyClient) write() {
 	n, err := c.conn.TryWrite(c.out)
 	if err == nil && n < len(c.out) {
 		err = io.ErrShortWrite

@@ -60,7 +60,7 @@ type batch struct {
 	sent  bool   // the sender no longer uses buf
 }
 
-// An request stands in the queue for commands that were sent together.
+// A request stands in the queue for commands that were sent together.
 type request struct {
 	handler ReplyHandler  // nil: nobody wants the reply
 	tag     uint64        // of the first reply still to come
@@ -383,7 +383,7 @@ func (l *conn) reply(raw []byte) error {
 	}
 	l.advance(e)
 	if l.lender != nil {
-		l.giveBack(raw)
+		l.returnIsolated(raw)
 	}
 	l.hand(handler, tag, raw)
 	return nil

@@ -164,7 +164,7 @@ func (l *conn) endsSkipping() bool {
 
 // endSkipping answers the command and returns why the conn ends.
 func (l *conn) endSkipping(deliver func(raw []byte) error) error {
-	l.dropped = true // giveBack keeps it from the next
+	l.dropped = true // returnIsolated keeps it from the next
 	if err := deliver(l.skipped()); err != nil {
 		return err
 	}

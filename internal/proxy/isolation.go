@@ -284,9 +284,9 @@ func (s *isolation) close() {
 // protocolError begins the reply that a server sends before it closes a connection.
 var protocolError = []byte("-ERR Protocol error")
 
-// giveBack returns the connection to its lender once raw is the last reply that it waits for.
+// returnIsolated returns the connection to its lender once raw is the last reply that it waits for.
 // Called before the caller has the reply, which may have it ask for the next connection.
-func (l *conn) giveBack(raw []byte) {
+func (l *conn) returnIsolated(raw []byte) {
 	l.shrunk()
 	l.mu.Lock()
 	over := l.taken == l.appended

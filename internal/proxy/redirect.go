@@ -283,14 +283,14 @@ func (l *conn) redirect(e *request, raw []byte) (reply []byte, sent bool) {
 	}
 	if err != nil {
 		if l.lender != nil {
-			l.giveBack(raw)
+			l.returnIsolated(raw)
 		}
 		l.fault(r.handler, r.last(), Unreachable(d.addr, err))
 		return nil, true
 	}
 	if l.lender != nil {
 		l.moved = append(l.moved, moved{u, r})
-		l.giveBack(raw)
+		l.returnIsolated(raw)
 		return nil, true
 	}
 	u.redirected.add(u, r)

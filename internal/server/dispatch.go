@@ -147,7 +147,7 @@ func (c *session) handle(h *handler, args [][]byte, raw []byte) {
 		return
 	}
 	if !h.quick {
-		c.stepAside() // rare, and may ask the back end
+		c.yieldLead() // rare, and may ask the back end
 	}
 	h.run(c, args, raw)
 }

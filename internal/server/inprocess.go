@@ -139,7 +139,7 @@ func (r *inprocess) execute(dst []byte, args [][]byte) []byte {
 	}
 	s, p, before := r.engine, r.poller, len(dst)
 	if p.slow.has(args) {
-		r.stepAside()
+		r.yieldLead()
 		began := time.Now()
 		dst = s.Run(r.ctx, dst, args)
 		if time.Since(began) < slowAfter/2 && len(dst)-before < slowReply/2 {
@@ -155,14 +155,14 @@ func (r *inprocess) execute(dst []byte, args [][]byte) []byte {
 	}
 	dst, ran := s.TryRun(dst, args)
 	if !ran {
-		r.stepAside()
+		r.yieldLead()
 		return s.Run(r.ctx, dst, args)
 	}
 	if !quick && time.Since(began) >= slowAfter || len(dst)-before >= slowReply {
 		p.slow.add(args)
 	}
 	if len(dst) >= handOver {
-		r.stepAside() // it takes as long to write
+		r.yieldLead() // it takes as long to write
 	}
 	return dst
 }
@@ -170,7 +170,7 @@ func (r *inprocess) execute(dst []byte, args [][]byte) []byte {
 // sync is the session's Sync.
 func (r *inprocess) sync() error {
 	if r.turn != 0 && !r.engine.Synced() {
-		r.stepAside()
+		r.yieldLead()
 	}
 	return r.engine.Sync()
 }

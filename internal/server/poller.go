@@ -24,16 +24,16 @@ import (
 //
 // One client must not hold up the others:
 //
-//   - A command that may wait, or writes much, gives the lead to another goroutine first: see
-//     stepAside. The rest of the turn runs beside that goroutine, and then the client returns.
-//   - A turn that takes longer than a tick of the watchdog loses the lead too. Its command steps aside
-//     the next time.
-//   - A client that needs more than its turn gets a goroutine of its own for good: see leave. Such a
-//     client subscribes, waits for a lock, or takes its replies slowly.
+//   - A command that may wait, or writes much, first yields the lead to another goroutine: see
+//     yieldLead. The rest of the turn runs beside that goroutine, and then the client returns.
+//   - A turn that takes longer than a tick of the watchdog loses the lead too. Its command
+//     yields the lead the next time.
+//   - A client that needs more than its turn gets a goroutine of its own for good: see leavePoller. Such
+//     a client subscribes, waits for a lock, or takes its replies slowly.
 type poller struct {
 	srv    *Server
 	remote bool // commands go to servers; the goroutines that read these write the replies
-	turns  *socket.Turns[*session]
+	ready  *socket.ReadyQueue[*session]
 
 	// role says which goroutine leads. It is odd during a turn, and while replies
 	// are written. The lead can be lost only then: adding one ends the turn. If
@@ -58,7 +58,7 @@ type presence struct {
 	poller *poller     // nil: the session has a goroutine of its own
 	turn   uint64      // the poller's role in a turn that began with the lead, or 0
 	left   bool        // it goes on in a goroutine of its own when the turn is over
-	slowly atomic.Bool // it has to leave: see leaveSoon
+	slowly atomic.Bool // it has to leave: see leavePollerSoon
 	more   bool        // the last turn did not take all
 	// unanswered is how many commands of the last turn have replies that wait for [session.answer].
 	unanswered int
@@ -94,11 +94,11 @@ func (s *Server) startPollers() {
 	// One does as much as one Redis. A second for two cores gained nothing beside
 	// clients on the same machine, and made the batches of both smaller.
 	for range max(1, runtime.GOMAXPROCS(0)/2) {
-		turns, err := socket.NewTurns[*session]()
+		ready, err := socket.NewReadyQueue[*session]()
 		if err != nil {
 			break
 		}
-		s.pollers = append(s.pollers, &poller{srv: s, remote: s.target.remote(), turns: turns, slow: slowCommands{seed: maphash.MakeSeed()}})
+		s.pollers = append(s.pollers, &poller{srv: s, remote: s.target.remote(), ready: ready, slow: slowCommands{seed: maphash.MakeSeed()}})
 	}
 	if len(s.pollers) == 0 {
 		return
@@ -114,7 +114,7 @@ func (s *Server) startPollers() {
 func (s *Server) endPollers() {
 	s.ended.Do(func() {
 		for _, p := range s.pollers {
-			_ = p.turns.Close()
+			_ = p.ready.Close()
 		}
 		if s.unwatch != nil {
 			close(s.unwatch)
@@ -126,7 +126,7 @@ func (s *Server) endPollers() {
 // add begins to serve a session.
 func (p *poller) add(c *session) error {
 	c.poller = p
-	return p.turns.Add(c.id, c, c.conn)
+	return p.ready.Add(c.id, c, c.conn)
 }
 
 // lead is the leader. It returns when it has lost the lead, or the poll is closed.
@@ -159,10 +159,10 @@ const (
 // next returns the session whose turn it is, which the caller owns, or nil
 // after the last.
 func (p *poller) next() *session {
-	for t, ok := p.turns.Next(); ok; t, ok = p.turns.Next() {
+	for t, ok := p.ready.Next(); ok; t, ok = p.ready.Next() {
 		switch c := t.Client; {
 		case !c.begin():
-		case t.Again && !c.more:
+		case t.Requeued && !c.more:
 			p.rest(c, nil) // it has had another turn since
 		default:
 			c.last = c.last || t.Last
@@ -174,10 +174,10 @@ func (p *poller) next() *session {
 
 // wait waits for the next turns. It reports false at the end.
 func (p *poller) wait() bool {
-	if p.turns.Behind() && p.remote {
+	if p.ready.Backlogged() && p.remote {
 		runtime.Gosched() // to the goroutines that read the servers
 	}
-	err := p.turns.Wait()
+	err := p.ready.Wait()
 	if p.remote {
 		p.at = latency.Now()
 	}
@@ -202,7 +202,7 @@ func (p *poller) run(c *session, buf []byte) (leads bool) {
 		p.answered = append(p.answered, c)
 		p.commands += c.unanswered
 		if c.more {
-			p.turns.Again(c.id)
+			p.ready.Requeue(c.id)
 		}
 	default:
 		c.answer()
@@ -267,14 +267,14 @@ func (p *poller) answer() (leads bool) {
 func (p *poller) rest(c *session, buf []byte) {
 	for {
 		if c.slowly.Load() {
-			c.leave()
+			c.leavePoller()
 		}
 		switch {
 		case c.quit:
 			p.end(c, nil)
 			return
 		case c.left:
-			p.goOn(c)
+			p.serveAlone(c)
 			return
 		case buf != nil && c.more:
 		case c.state.CompareAndSwap(running, resting):
@@ -309,7 +309,7 @@ func (p *poller) takeTurn(c *session, buf []byte, all bool) (over bool, err erro
 	case lent:
 		c.buf, c.from, c.to = buf, 0, 0
 	case c.to-c.from >= maxRead:
-		c.stepAside() // a large command, which will be copied
+		c.yieldLead() // a large command, which will be copied
 	}
 	switch err = c.read(); {
 	case err == nil:
@@ -347,9 +347,9 @@ func keep(c *session, buf []byte) {
 	}
 }
 
-// stepAside gives the lead to another goroutine, because the caller may wait next,
+// yieldLead gives the lead to another goroutine, because the caller may wait next,
 // or take long.
-func (p *presence) stepAside() {
+func (p *presence) yieldLead() {
 	if p.turn == 0 {
 		return
 	}
@@ -361,14 +361,14 @@ func (p *presence) stepAside() {
 	p.turn = 0
 }
 
-// leave gives the session a goroutine of its own, which is the caller's until the turn
+// leavePoller gives the session a goroutine of its own, which is the caller's until the turn
 // is over. The connection is one of package net again. A command that waits for longer
 // than the turn calls it.
-func (c *session) leave() {
+func (c *session) leavePoller() {
 	if c.poller == nil || c.left {
 		return
 	}
-	c.stepAside()
+	c.yieldLead()
 	c.left = true
 	var conn net.Conn
 	var err error
@@ -389,23 +389,23 @@ func (p *presence) polled() bool { return p.poller != nil && !p.left }
 // slow is called when the client doesn't take its replies at once.
 func (c *session) slow() {
 	if c.poller.remote {
-		c.leaveSoon()
+		c.leavePollerSoon()
 		return
 	}
-	c.leave() // its owner writes
+	c.leavePoller() // its owner writes
 }
 
-// leaveSoon has the session leave the poller once its turn is over. Any goroutine may call it.
-func (c *session) leaveSoon() {
+// leavePollerSoon has the session leave the poller once its turn is over. Any goroutine may call it.
+func (c *session) leavePollerSoon() {
 	c.slowly.Store(true)
 	if c.begin() {
 		c.srv.leaders.Go(func() { c.poller.rest(c, nil) })
 	}
 }
 
-// goOn serves a session that has left the poller.
-func (p *poller) goOn(c *session) {
-	p.turns.Forget(c.id)
+// serveAlone serves a session that has left the poller.
+func (p *poller) serveAlone(c *session) {
+	p.ready.Remove(c.id)
 	if c.buf == nil {
 		c.buf = make([]byte, firstRead)
 	}
@@ -414,9 +414,9 @@ func (p *poller) goOn(c *session) {
 
 // end ends a session that the poller has.
 func (p *poller) end(c *session, err error) {
-	p.turns.Forget(c.id)
+	p.ready.Remove(c.id)
 	if p.remote && (c.out.head.Load() != c.next || c.out.busy()) {
-		c.leave() // others will write
+		c.leavePoller() // others will write
 	}
 	c.answer()
 	c.close(err)

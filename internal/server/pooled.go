@@ -51,7 +51,7 @@ func (c *pooled) dispatch(args [][]byte, raw []byte) {
 	if c.srv.opts.Strict && c.strictly(k, args) {
 		return
 	}
-	plain := k != nil && c.plain() && !c.restricted && (c.rights == nil || c.mayPass(k, args))
+	plain := k != nil && c.plain() && !c.restricted && (!c.rights.limited() || c.rights.surelyPermit(k, args))
 	if plain && k.single && len(args) > 1 {
 		c.commands[Passed]++
 		c.asked.add(args[1])
@@ -71,7 +71,7 @@ func (c *pooled) dispatch(args [][]byte, raw []byte) {
 // run runs what dispatch doesn't carry.
 func (c *pooled) run(h *handler, args [][]byte, raw []byte) {
 	k := c.lookupKeys(args[0])
-	if c.rights != nil && !c.permits(k, h, args) {
+	if c.rights.limited() && !c.permits(k, h, args) {
 		return
 	}
 	if h != nil && h.command == nil && (!c.restricted || h.name == "quit" || h.name == "reset" || !c.authed) {
@@ -87,7 +87,7 @@ func (c *pooled) run(h *handler, args [][]byte, raw []byte) {
 		c.whileSubscribed(args)
 	case h != nil && h.command != nil:
 		if h.command.Module {
-			c.stepAside() // a server may be asked whether it has it
+			c.yieldLead() // a server may be asked whether it has it
 		}
 		c.extension(h, args, raw)
 	case k == nil:
@@ -223,7 +223,7 @@ func (c *pooled) chooseNode(k *keySpec, n *proxy.Node) bool {
 
 // chooseAny is choose for a command that any server can answer.
 func (c *pooled) chooseAny() bool {
-	c.stepAside() // none may have been asked yet
+	c.yieldLead() // none may have been asked yet
 	u, err := c.pool.Any(c.protocol)
 	if err != nil {
 		c.fail("ERR redoubt: " + err.Error())

@@ -227,7 +227,7 @@ func (t *poolTransaction) send(w *watch, tx transaction, kept keptTransaction) {
 	c := t.c
 	n := len(tx.elements) + 2
 	if len(kept.body) > maxRead {
-		c.stepAside() // it will be copied
+		c.yieldLead() // it will be copied
 	}
 	raw := slices.Concat(multiRaw, kept.body, execRaw)
 	c.as(Passed)

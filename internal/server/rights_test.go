@@ -75,13 +75,13 @@ func TestRightsAreRedis(t *testing.T) {
 			}
 		}
 		said, _ := pipe.Exec(t.Context())
-		c := &pooled{session: &session{rights: user}}
+		c := &rights{user: user}
 		for i, args := range tried {
 			there, err := said[i].(*redis.Cmd).Text()
 			if err != nil {
 				continue // the arguments are no good
 			}
-			here := c.refusal(keySpecs[string(args[0])], args)
+			here := c.refusalOfRedis(keySpecs[string(args[0])], args)
 			if outcomes[gist(there)]++; gist(here) != gist(there) {
 				t.Errorf("%q, %q: %q here, %q there", rules, args, here, there)
 			}

@@ -182,7 +182,7 @@ func (s *sender) inOrder(first uint64, isolated bool) bool { //nolint:revive // 
 		s.touch(u)
 	}
 	if isolated {
-		s.c.stepAside() // a connection may have to be made
+		s.c.yieldLead() // a connection may have to be made
 		s.isolated = s.c.next
 	}
 	return true
@@ -245,7 +245,7 @@ func (s *sender) send(first uint64, isolated bool, b *batch) error { //nolint:re
 		if !errors.Is(err, proxy.ErrBusy) {
 			return err
 		}
-		s.makeWay(err)
+		s.yieldFor(err)
 	}
 	return b.send(s.timed(b))
 }
@@ -266,29 +266,29 @@ func (s *sender) rationed(b *batch) proxy.Sender {
 		return t // its reply has a bound
 	}
 	queued, elements := b.size()
-	if (!s.trusted(queued) || elements > fewElements && s.upstream.RecentlyHuge()) && !hasSmallReply(b.commands) {
+	if (!s.expectsSmall(queued) || elements > fewElements && s.upstream.RecentlyHuge()) && !hasSmallReply(b.commands) {
 		t = t.Rationed()
 	}
 	return t
 }
 
 const (
-	trustedAfter = 16       // replies
-	trustedSmall = 64 << 10 // bytes: the typical reply of a trusted client
+	knownAfter   = 16       // replies: then the typical one tells the size of the next
+	typicalSmall = 64 << 10 // bytes: a typical reply up to this size is small
 	fewElements  = 32       // words of a command, or commands of a transaction
 )
 
-// trusted reports whether the next reply is likely to be small: the client has had enough replies,
+// expectsSmall reports whether the next reply is likely to be small: the client has had enough replies,
 // not counting the QUEUED ones, and all of them were small.
-func (s *sender) trusted(queued uint64) bool {
-	return s.c.out.head.Load() >= trustedAfter+queued && s.c.out.typical.Load() <= trustedSmall
+func (s *sender) expectsSmall(queued uint64) bool {
+	return s.c.out.head.Load() >= knownAfter+queued && s.c.out.typical.Load() <= typicalSmall
 }
 
 // mayReadMuch reports whether a command of so many words, or a transaction of so many commands, is isolated
 // because it may read much.
 func (s *sender) mayReadMuch(queued uint64, elements int) bool {
 	many := elements > fewElements
-	if s.trusted(queued) {
+	if s.expectsSmall(queued) {
 		return many && s.upstream.RecentlyHuge()
 	}
 	return many || s.upstream.RecentlyBlocked() || s.upstream.Full()
@@ -308,7 +308,7 @@ func (s *sender) sendInTurn(send func(wait func() context.Context) error) error 
 	stop := func() {}
 	err := send(func() context.Context {
 		if ctx == nil {
-			s.c.leave()
+			s.c.leavePoller()
 			ctx, stop = s.c.attended(0) // nothing of it has run yet
 		}
 		return ctx
@@ -320,13 +320,13 @@ func (s *sender) sendInTurn(send func(wait func() context.Context) error) error 
 	return err
 }
 
-// makeWay takes a client that has to wait for room out of the poller: for good, or only this
-// once if the connection is not made yet.
-func (s *sender) makeWay(busy error) {
+// yieldFor lets a client wait for room without holding up the others of its poller. The client leaves
+// the poller for good, or only this once if the connection is not made yet.
+func (s *sender) yieldFor(busy error) {
 	if errors.Is(busy, proxy.ErrConnecting) {
-		s.c.stepAside()
+		s.c.yieldLead()
 	} else {
-		s.c.leave()
+		s.c.leavePoller()
 	}
 }
 

@@ -238,8 +238,8 @@ func (s *Server) accept(conn net.Conn) {
 		go s.serve(c)
 	} else if err := c.poller.add(c); err != nil {
 		p := c.poller
-		c.leave()
-		p.goOn(c)
+		c.leavePoller()
+		p.serveAlone(c)
 	}
 }
 

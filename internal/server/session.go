@@ -35,11 +35,11 @@ type session struct {
 	scanner  resp.CommandScanner
 	authed   bool
 	replies  replyMode
-	quit     bool      // close after the replies so far
-	broken   bool      // the client has broken the protocol
-	heavy    bool      // the replies to the client are large
-	rights   *acl.User // nil: the client may do all
-	route    route     // never changes
+	quit     bool // close after the replies so far
+	broken   bool // the client has broken the protocol
+	heavy    bool // the replies to the client are large
+	rights   rights
+	route    route // never changes
 	tx       transaction
 	filled   bool // the last read took all that there was room for
 	readAt   latency.Time
@@ -109,8 +109,8 @@ var errGone = errors.New("the client closed the connection")
 // goroutine of its own does.
 func (c *session) connect(conn net.Conn) {
 	if len(c.srv.pollers) > 0 {
-		if bare, err := socket.Detach(conn); err == nil {
-			c.conn, c.poller = bare, c.srv.pollers[c.id%uint64(len(c.srv.pollers))]
+		if detached, err := socket.Detach(conn); err == nil {
+			c.conn, c.poller = detached, c.srv.pollers[c.id%uint64(len(c.srv.pollers))]
 			c.out.unable = true
 			return
 		}
@@ -228,7 +228,7 @@ func (c *session) reserve() bool {
 	c.heavy = typical > largeReply
 	if typical > smallReply {
 		if c.out.crowded() {
-			c.leave()
+			c.leavePoller()
 			c.flush()
 			if !c.relax() {
 				return false
@@ -242,7 +242,7 @@ func (c *session) reserve() bool {
 		}
 		return true
 	}
-	c.leave() // it would have to wait again and again
+	c.leavePoller() // it would have to wait again and again
 	// Down to half, so that the next commands leave together again.
 	return c.awaitReplies(c.next - most/2)
 }
@@ -263,7 +263,7 @@ func (c *session) awaitReplies(before uint64) bool {
 	if c.out.head.Load() >= before {
 		return true
 	}
-	c.stepAside()
+	c.yieldLead()
 	c.flush()
 	enough := func() bool { return c.out.head.Load() >= before }
 	if !c.out.await(noDeadline, func() bool { return enough() || c.draining.Load() }) {
@@ -290,7 +290,7 @@ func (c *session) catchUp() bool {
 // quiesce is catchUp before what holds a connection or leaves state in it: the session leaves its
 // poller first.
 func (c *session) quiesce() bool {
-	c.leave()
+	c.leavePoller()
 	return c.catchUp()
 }
 

@@ -250,7 +250,7 @@ func (i *invalidations) Flush() {
 	unable := o.unable
 	o.mu.Unlock()
 	if unable {
-		i.r.leaveSoon()
+		i.r.leavePollerSoon()
 		return
 	}
 	o.Flush()

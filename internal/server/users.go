@@ -151,9 +151,9 @@ func (s *Server) storeUsers(u *users) error {
 // become sets the client's user; nil: none.
 func (c *session) become(u *acl.User) {
 	c.info.change(func(a *clientInfo) { a.user = u })
-	c.rights = nil
+	c.rights.user = nil
 	if u != nil && !u.MayAll() {
-		c.rights = u
+		c.rights.user = u
 	}
 	c.authed, c.scanner.Unauthenticated = u != nil, resp.NotAuthenticated
 	if c.authed {
@@ -199,12 +199,7 @@ var nobody = acl.Nobody()
 // permits reports whether the client may run a command. If not, it answers with an error. Unknown
 // commands and wrong numbers of arguments pass: others refuse them.
 func (c *pooled) permits(k *keySpec, h *handler, args [][]byte) bool {
-	text := ""
-	if h != nil && h.command != nil {
-		text = c.refusalOfOwn(h, args)
-	} else if k != nil && k.Takes(len(args)) {
-		text = c.refusal(k, args)
-	}
+	text := c.rights.refusal(k, h, args)
 	if text == "" {
 		return true
 	}
@@ -215,44 +210,6 @@ func (c *pooled) permits(k *keySpec, h *handler, args [][]byte) bool {
 	}
 	c.reject(text)
 	return false
-}
-
-func (c *pooled) refusal(k *keySpec, args [][]byte) string {
-	what := k.rights.Of(args)
-	if what == nil {
-		return fmt.Sprintf("ERR unknown subcommand '%.128s'. Try %s HELP.", args[1], strings.ToUpper(k.name))
-	}
-	at, ok := k.positions(c.positions[:0], args)
-	c.positions = at
-	if !ok {
-		at = nil // it is sent nowhere
-	}
-	return c.rights.Refuses(what, args, at)
-}
-
-// refusalOfOwn is refusal of a command of Redoubt's own.
-func (c *pooled) refusalOfOwn(h *handler, args [][]byte) string {
-	if h.command.CheckArity(len(args)) != "" {
-		return ""
-	}
-	text := c.rights.Refuses(h.rights, args, h.command.Keys(len(args)))
-	inner := fenced(h, args)
-	if text != "" || inner == nil {
-		return text
-	}
-	k := lookupKeys(inner[0])
-	switch {
-	case k == nil:
-		return unknownInPool(inner)
-	case !k.Takes(len(inner)):
-		return "ERR wrong number of arguments for '" + k.name + "' command"
-	}
-	return c.refusal(k, inner)
-}
-
-// mayPass is permits for the most common commands, and answers nothing.
-func (c *pooled) mayPass(k *keySpec, args [][]byte) bool {
-	return (k.single || k.fragments != nil) && k.Takes(len(args)) && c.refusal(k, args) == ""
 }
 
 // acl answers ACL WHOAMI and ACL CAT.

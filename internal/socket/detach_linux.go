@@ -39,13 +39,13 @@ func Detach(c net.Conn) (*Conn, error) {
 	if errno != 0 {
 		return nil, os.NewSyscallError("fcntl", errno)
 	}
-	b := &bare{fd: int(fd), local: c.LocalAddr(), remote: c.RemoteAddr()}
+	b := &detached{fd: int(fd), local: c.LocalAddr(), remote: c.RemoteAddr()}
 	_ = c.Close() // the duplicate lives on
-	return &Conn{Conn: b, bare: b}, nil
+	return &Conn{Conn: b, detached: b}, nil
 }
 
-// A bare is a descriptor, until it is given back to package net.
-type bare struct {
+// A detached is a descriptor that a Poll may wait for, until attach gives it to package net again.
+type detached struct {
 	fd            int
 	local, remote net.Addr
 
@@ -55,7 +55,7 @@ type bare struct {
 	released bool
 }
 
-func (b *bare) read(p []byte) (int, error) {
+func (b *detached) read(p []byte) (int, error) {
 	for {
 		n, err := read(uintptr(b.fd), p)
 		switch {
@@ -72,14 +72,14 @@ func (b *bare) read(p []byte) (int, error) {
 	}
 }
 
-func (b *bare) tryWrite(p []byte) (int, error) {
+func (b *detached) tryWrite(p []byte) (int, error) {
 	t := transfer{buf: p, try: true}
 	t.send(uintptr(b.fd))
 	return t.take("write", nil)
 }
 
-// giveBack makes b a connection of package net again.
-func (b *bare) giveBack() (net.Conn, error) {
+// attach makes b a connection of package net again.
+func (b *detached) attach() (net.Conn, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.released {
@@ -97,14 +97,14 @@ func (b *bare) giveBack() (net.Conn, error) {
 	return back, nil
 }
 
-func (b *bare) leavePoll() {
+func (b *detached) leavePoll() {
 	if b.poll != nil {
 		b.poll.remove(b.fd)
 		b.poll = nil
 	}
 }
 
-func (b *bare) release() {
+func (b *detached) release() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if !b.released {
@@ -117,7 +117,7 @@ func (b *bare) release() {
 
 // Close implements net.Conn. Its owner may be using the descriptor, which
 // therefore stays.
-func (b *bare) Close() error {
+func (b *detached) Close() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch {
@@ -130,7 +130,7 @@ func (b *bare) Close() error {
 }
 
 // SetReadDeadline implements net.Conn.
-func (b *bare) SetReadDeadline(t time.Time) error {
+func (b *detached) SetReadDeadline(t time.Time) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch {
@@ -145,7 +145,7 @@ func (b *bare) SetReadDeadline(t time.Time) error {
 }
 
 // SetWriteDeadline implements net.Conn.
-func (b *bare) SetWriteDeadline(t time.Time) error {
+func (b *detached) SetWriteDeadline(t time.Time) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.back != nil {
@@ -155,18 +155,18 @@ func (b *bare) SetWriteDeadline(t time.Time) error {
 }
 
 // SetDeadline implements net.Conn.
-func (b *bare) SetDeadline(t time.Time) error {
+func (b *detached) SetDeadline(t time.Time) error {
 	return errors.Join(b.SetReadDeadline(t), b.SetWriteDeadline(t))
 }
 
 // Read implements net.Conn. A Conn doesn't call it.
-func (b *bare) Read([]byte) (int, error) { return 0, errors.ErrUnsupported }
+func (b *detached) Read([]byte) (int, error) { return 0, errors.ErrUnsupported }
 
-// Write implements net.Conn. A Conn calls it when it should have been given back.
-func (b *bare) Write([]byte) (int, error) { return 0, errors.ErrUnsupported }
+// Write implements net.Conn. A Conn calls it when it should have been attached.
+func (b *detached) Write([]byte) (int, error) { return 0, errors.ErrUnsupported }
 
 // LocalAddr implements net.Conn.
-func (b *bare) LocalAddr() net.Addr { return b.local }
+func (b *detached) LocalAddr() net.Addr { return b.local }
 
 // RemoteAddr implements net.Conn.
-func (b *bare) RemoteAddr() net.Addr { return b.remote }
+func (b *detached) RemoteAddr() net.Addr { return b.remote }

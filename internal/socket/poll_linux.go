@@ -13,7 +13,7 @@ type Event struct {
 	Last bool
 }
 
-// A Poll waits for many bare connections at once. It reports each arrival once.
+// A Poll waits for many detached connections at once. It reports each arrival once.
 // After an Event, read until a read returns less than there was room for; with Last,
 // read until the end.
 //
@@ -58,7 +58,7 @@ func NewPoll() (*Poll, error) {
 
 // Add makes the poll report arrivals on c, including bytes that are already there.
 func (p *Poll) Add(c *Conn, id uint64) error {
-	b := c.bare
+	b := c.detached
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	e := syscall.EpollEvent{Events: arrivals, Fd: int32(id), Pad: int32(id >> 32)} //nolint:gosec // the two halves

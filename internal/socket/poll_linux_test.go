@@ -19,15 +19,15 @@ func polled(t *testing.T) (*socket.Conn, net.Conn, *socket.Poll) {
 		t.Fatal(err)
 	}
 	near, far := pair(t)
-	bare, err := socket.Detach(near.Conn)
+	detached, err := socket.Detach(near.Conn)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := p.Add(bare, 7<<40); err != nil {
+	if err := p.Add(detached, 7<<40); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { bare.Release(); _ = p.Close() })
-	return bare, far, p
+	t.Cleanup(func() { detached.Release(); _ = p.Close() })
+	return detached, far, p
 }
 
 // told waits for events until one says what is wanted.
@@ -48,9 +48,9 @@ func told(t *testing.T, p *socket.Poll, last bool) {
 }
 
 func TestPollTellsWhatComes(t *testing.T) {
-	bare, far, p := polled(t)
+	detached, far, p := polled(t)
 	buf := make([]byte, 10)
-	if n, err := bare.Read(buf); n != 0 || !errors.Is(err, socket.ErrWouldBlock) {
+	if n, err := detached.Read(buf); n != 0 || !errors.Is(err, socket.ErrWouldBlock) {
 		t.Fatalf("Read = %d, %v; want ErrWouldBlock", n, err)
 	}
 	for range 2 {
@@ -58,14 +58,14 @@ func TestPollTellsWhatComes(t *testing.T) {
 			t.Fatal(err)
 		}
 		told(t, p, false)
-		if n, err := bare.Read(buf); err != nil || string(buf[:n]) != "hello" {
+		if n, err := detached.Read(buf); err != nil || string(buf[:n]) != "hello" {
 			t.Fatalf("Read = %q, %v", buf[:n], err)
 		}
 		if events, err := p.Look(nil); err != nil || len(events) > 0 {
 			t.Fatalf("Look = %v, %v; it has been told", events, err)
 		}
 	}
-	if n, err := bare.TryWrite([]byte("reply")); n != 5 || err != nil {
+	if n, err := detached.TryWrite([]byte("reply")); n != 5 || err != nil {
 		t.Fatalf("TryWrite = %d, %v", n, err)
 	}
 	if _, err := io.ReadFull(far, buf[:5]); err != nil || string(buf[:5]) != "reply" {
@@ -73,7 +73,7 @@ func TestPollTellsWhatComes(t *testing.T) {
 	}
 	far.Close()
 	told(t, p, true)
-	if _, err := bare.Read(buf); !errors.Is(err, io.EOF) {
+	if _, err := detached.Read(buf); !errors.Is(err, io.EOF) {
 		t.Fatalf("Read = %v, want EOF", err)
 	}
 }
@@ -85,16 +85,16 @@ func TestPollTellsOfTheEnd(t *testing.T) {
 		"deadline": func(c *socket.Conn) error { return c.SetReadDeadline(time.Unix(1, 0)) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			bare, far, p := polled(t)
-			if err := end(bare); err != nil {
+			detached, far, p := polled(t)
+			if err := end(detached); err != nil {
 				t.Fatal(err)
 			}
 			told(t, p, true)
-			if _, err := bare.Read(make([]byte, 10)); !errors.Is(err, io.EOF) {
+			if _, err := detached.Read(make([]byte, 10)); !errors.Is(err, io.EOF) {
 				t.Fatalf("Read = %v, want EOF", err)
 			}
 			if name == "deadline" { // it can still be written to
-				if n, err := bare.TryWrite([]byte("x")); n != 1 || err != nil {
+				if n, err := detached.TryWrite([]byte("x")); n != 1 || err != nil {
 					t.Errorf("TryWrite = %d, %v", n, err)
 				}
 				if _, err := far.Read(make([]byte, 1)); err != nil {
@@ -106,27 +106,27 @@ func TestPollTellsOfTheEnd(t *testing.T) {
 }
 
 func TestAttach(t *testing.T) {
-	bare, far, p := polled(t)
-	if _, err := bare.Attach(); err != nil {
+	detached, far, p := polled(t)
+	if _, err := detached.Attach(); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := far.Write([]byte("hello")); err != nil {
 		t.Fatal(err)
 	}
 	buf := make([]byte, 10)
-	if n, err := bare.Read(buf); err != nil || string(buf[:n]) != "hello" { // which waits
+	if n, err := detached.Read(buf); err != nil || string(buf[:n]) != "hello" { // which waits
 		t.Fatalf("Read = %q, %v", buf[:n], err)
 	}
 	if events, err := p.Look(nil); err != nil || len(events) > 0 {
 		t.Errorf("Look = %v, %v; the poll has let go of it", events, err)
 	}
-	if err := bare.SetReadDeadline(time.Now().Add(time.Millisecond)); err != nil {
+	if err := detached.SetReadDeadline(time.Now().Add(time.Millisecond)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := bare.Read(buf); !errors.Is(err, os.ErrDeadlineExceeded) {
+	if _, err := detached.Read(buf); !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("Read = %v; want a deadline exceeded", err)
 	}
-	bare.Close()
+	detached.Close()
 	if _, err := far.Read(buf); !errors.Is(err, io.EOF) {
 		t.Errorf("the other end: %v, want EOF", err)
 	}

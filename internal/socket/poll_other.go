@@ -9,12 +9,12 @@ import (
 
 // Only Linux has what a Poll is made of; the others say so.
 
-type bare struct{}
+type detached struct{}
 
-func (*bare) read([]byte) (int, error)     { return 0, errors.ErrUnsupported }
-func (*bare) tryWrite([]byte) (int, error) { return 0, errors.ErrUnsupported }
-func (*bare) giveBack() (net.Conn, error)  { return nil, errors.ErrUnsupported }
-func (*bare) release()                     {}
+func (*detached) read([]byte) (int, error)     { return 0, errors.ErrUnsupported }
+func (*detached) tryWrite([]byte) (int, error) { return 0, errors.ErrUnsupported }
+func (*detached) attach() (net.Conn, error)    { return nil, errors.ErrUnsupported }
+func (*detached) release()                     {}
 
 // Detach returns an error.
 func Detach(net.Conn) (*Conn, error) { return nil, errors.ErrUnsupported }
@@ -25,7 +25,7 @@ type Event struct {
 	Last bool
 }
 
-// A Poll waits for many bare connections at once.
+// A Poll waits for many detached connections at once.
 type Poll struct{}
 
 // NewPoll returns an error.

@@ -28,10 +28,10 @@ const direct = 64 << 10
 type Conn struct {
 	net.Conn
 
-	raw   syscall.RawConn // nil: Conn is no socket of this process
-	bare  *bare           // not nil: no poller of Go's knows the socket
-	read  transfer
-	write transfer
+	raw      syscall.RawConn // nil: Conn is no socket of this process
+	detached *detached       // not nil: no poller of Go's knows the socket
+	read     transfer
+	write    transfer
 }
 
 // A transfer is the arguments and results of a call that runs inside of a
@@ -81,19 +81,19 @@ var ErrWouldBlock = errors.New("socket: nothing to read")
 // options of a new one. After an error the connection is closed. The likeliest error is
 // too many open files.
 func (s *Conn) Attach() (net.Conn, error) {
-	c, err := s.bare.giveBack()
+	c, err := s.detached.attach()
 	if err != nil {
 		return nil, err
 	}
-	s.bare = nil
+	s.detached = nil
 	s.use(c)
 	return c, nil
 }
 
 // Release closes what [Detach] made, once nobody reads or writes any more.
 func (s *Conn) Release() {
-	if s.bare != nil {
-		s.bare.release()
+	if s.detached != nil {
+		s.detached.release()
 	}
 }
 
@@ -142,8 +142,8 @@ func (t *transfer) take(call string, err error) (int, error) {
 
 // Read implements net.Conn.
 func (s *Conn) Read(p []byte) (int, error) {
-	if s.bare != nil {
-		return s.bare.read(p)
+	if s.detached != nil {
+		return s.detached.read(p)
 	}
 	if s.raw == nil || len(p) == 0 {
 		return s.Conn.Read(p)
@@ -168,8 +168,8 @@ func (s *Conn) Write(p []byte) (int, error) {
 // TryWrite writes as much of p as the socket takes without waiting, perhaps nothing. It
 // writes nothing if the connection is no socket of this process.
 func (s *Conn) TryWrite(p []byte) (int, error) {
-	if s.bare != nil {
-		return s.bare.tryWrite(p)
+	if s.detached != nil {
+		return s.detached.tryWrite(p)
 	}
 	if s.raw == nil {
 		return 0, nil

@@ -18,7 +18,7 @@ import (
 )
 
 // others returns the options of w's pool with its servers in the places of others.
-func (w *world) others(servers ...*memcachedtest.Server) Options {
+func (w *env) others(servers ...*memcachedtest.Server) Options {
 	opts := w.opts
 	opts.Servers = nil
 	for i, s := range servers {
@@ -28,7 +28,7 @@ func (w *world) others(servers ...*memcachedtest.Server) Options {
 }
 
 // change gives w's pool other servers, and retires those before.
-func (w *world) change(t *testing.T, opts Options) {
+func (w *env) change(t *testing.T, opts Options) {
 	t.Helper()
 	retire, err := w.Change(opts)
 	if err != nil {
@@ -47,7 +47,7 @@ func (w *world) change(t *testing.T, opts Options) {
 //
 // Promise: Servers can be replaced under connected clients.
 func TestChange(t *testing.T) {
-	w := newWorld(t, 2, nil)
+	w := newEnv(t, 2, nil)
 	u, idle := dial(t, w.addr), dial(t, w.addr)
 	before, digest := w.group.Load(), w.Digest()
 	of := w.keysOf(1)
@@ -67,7 +67,7 @@ func TestChange(t *testing.T) {
 		t.Error("the names are the same, the ring is not")
 	}
 	for _, n := range before.nodes {
-		if n.link.Load() != nil {
+		if n.conn.Load() != nil {
 			t.Errorf("%s is still connected", n.server.Name)
 		}
 	}
@@ -84,7 +84,7 @@ func TestChange(t *testing.T) {
 //
 // Promise: Servers can be replaced under connected clients.
 func TestChangeOrder(t *testing.T) {
-	w := newWorld(t, 2, nil)
+	w := newEnv(t, 2, nil)
 	var stop atomic.Bool
 	var rounds atomic.Int64
 	var clients sync.WaitGroup
@@ -120,7 +120,7 @@ func TestChangeOrder(t *testing.T) {
 //
 // Promise: Servers can be replaced under connected clients.
 func TestRetire(t *testing.T) {
-	w := newWorld(t, 1, func(o *Options) { o.Timeout = -1 })
+	w := newEnv(t, 1, func(o *Options) { o.Timeout = -1 })
 	u := dial(t, w.addr)
 	u.send("set a 0 0 1\r\nx\r\n")
 	u.want("STORED")
@@ -168,7 +168,7 @@ func TestRetire(t *testing.T) {
 //
 // Promise: Servers can be replaced under connected clients.
 func TestRetireUsed(t *testing.T) {
-	w := newWorld(t, 1, func(o *Options) { o.MaxInFlight = 1 })
+	w := newEnv(t, 1, func(o *Options) { o.MaxInFlight = 1 })
 	old := w.group.Load()
 	using := func() (c *client) {
 		w.mu.Lock()
@@ -196,7 +196,7 @@ func TestRetireUsed(t *testing.T) {
 	}
 	retired := make(chan struct{})
 	go func() { retire(t.Context()); close(retired) }()
-	await.Always(t, 3*retireInterval, "it is used", func() bool { return old.nodes[0].link.Load() != nil })
+	await.Always(t, 3*retireInterval, "it is used", func() bool { return old.nodes[0].conn.Load() != nil })
 	c.using.Store(nil)
 	<-retired
 }

@@ -80,8 +80,8 @@ func (p *Pool) newClient(conn net.Conn) *client {
 	c.holds.Of(&c.share)
 	p.starting.Do(p.startLoops)
 	if n := len(p.loops); n > 0 {
-		if bare, err := socket.Detach(conn); err == nil {
-			c.conn, c.loop = bare, p.loops[p.accepted.Load()%uint64(n)]
+		if detached, err := socket.Detach(conn); err == nil {
+			c.conn, c.loop = detached, p.loops[p.accepted.Load()%uint64(n)]
 			return c
 		}
 	}
@@ -263,8 +263,8 @@ func (c *client) do(cmd *command) {
 		c.retrieve(cmd)
 	case storage, keyed:
 		a := c.begin(whole, 1, cmd.noreply)
-		e := entry{answer: a, sent: c.now, store: cmd.kind == storage}
-		c.send(c.group.pick(cmd.keys[0]), e, cmd.line, cmd.data)
+		r := request{answer: a, sent: c.now, store: cmd.kind == storage}
+		c.send(c.group.pick(cmd.keys[0]), r, cmd.line, cmd.data)
 	case broadcast:
 		c.all(agree, cmd)
 	case version:
@@ -279,7 +279,7 @@ func (c *client) do(cmd *command) {
 func (c *client) retrieve(cmd *command) {
 	n := c.group.pick(cmd.keys[0])
 	if len(cmd.keys) == 1 {
-		c.send(n, entry{answer: c.begin(whole, 1, false), sent: c.now}, cmd.verb, space, cmd.keys[0], crlf)
+		c.send(n, request{answer: c.begin(whole, 1, false), sent: c.now}, cmd.verb, space, cmd.keys[0], crlf)
 		return
 	}
 	size := len(cmd.verb) + len(lineEnd)
@@ -299,7 +299,7 @@ func (c *client) retrieve(cmd *command) {
 		line = append(append(line, ' '), k...)
 	}
 	c.line = append(line, lineEnd...)
-	c.send(n, entry{answer: c.begin(whole, 1, false), sent: c.now}, c.line)
+	c.send(n, request{answer: c.begin(whole, 1, false), sent: c.now}, c.line)
 }
 
 // longest is how long a line may be for a server to be certain to read it.
@@ -331,7 +331,7 @@ func (c *client) split(cmd *command) {
 	c.pool.fragments.Add(uint64(len(parts)))
 	a := c.begin(values, len(parts), false)
 	for _, p := range parts {
-		c.send(p.node, entry{answer: a, sent: c.now}, p.line, crlf)
+		c.send(p.node, request{answer: a, sent: c.now}, p.line, crlf)
 	}
 }
 
@@ -339,20 +339,20 @@ func (c *client) split(cmd *command) {
 func (c *client) all(j join, cmd *command) {
 	a := c.begin(j, len(c.group.nodes), cmd.noreply)
 	for _, n := range c.group.nodes {
-		c.send(n, entry{answer: a, sent: c.now}, cmd.line)
+		c.send(n, request{answer: a, sent: c.now}, cmd.line)
 	}
 }
 
 // send sends a command, or answers that it can't be sent.
-func (c *client) send(n *node, e entry, parts ...[]byte) {
+func (c *client) send(n *node, r request, parts ...[]byte) {
 	if n == nil {
 		c.pool.errors.Add(1)
-		c.answer(e.answer, c.pool.noServer())
+		c.answer(r.answer, c.pool.noServer())
 		return
 	}
-	if err := n.send(e, parts...); err != nil {
+	if err := n.send(r, parts...); err != nil {
 		c.pool.errors.Add(1)
-		c.answer(e.answer, n.unreachable(err))
+		c.answer(r.answer, n.unreachable(err))
 		return
 	}
 	if !slices.Contains(c.touched, n) {
@@ -428,7 +428,7 @@ func (c *client) awaitFor(while func() bool) {
 func (c *client) mayWait() {
 	c.flushNodes()
 	c.flushOut()
-	c.stepAside()
+	c.yieldLead()
 }
 
 func (c *client) flushNodes() {

@@ -52,7 +52,7 @@ var unique = regexp.MustCompile(`(?m)^(VALUE \S+ \d+ \d+) \d+\r$`)
 // Promise: A pool answers as a server does.
 func TestDirect(t *testing.T) {
 	for _, n := range []int{1, 3} {
-		alone, w := memcachedtest.Start(t), newWorld(t, n, nil)
+		alone, w := memcachedtest.Start(t), newEnv(t, n, nil)
 		for _, text := range conversations {
 			want, got := talk(t, alone.Addr(), text), talk(t, w.addr, text)
 			if n > 1 { // other numbers for cas, and the order of the values
@@ -67,7 +67,7 @@ func TestDirect(t *testing.T) {
 
 // TestCas: a pool passes the cas unique of a value on, to the client and back to the server.
 func TestCas(t *testing.T) {
-	w := newWorld(t, 2, nil)
+	w := newEnv(t, 2, nil)
 	u := dial(t, w.addr)
 	for _, keys := range w.keysOf(1) {
 		key := keys[0]
@@ -109,7 +109,7 @@ func sorted(s string) string {
 //
 // Promise: No client can read the answers of others or end the shared connection.
 func TestRefusals(t *testing.T) {
-	w := newWorld(t, 2, func(o *Options) { o.MaxLine, o.MaxValue = 4096, 1000 })
+	w := newEnv(t, 2, func(o *Options) { o.MaxLine, o.MaxValue = 4096, 1000 })
 	for text, want := range map[string]string{
 		"set " + long + " 0 0 7\r\nget abc\r\nget a":                            errFormat + replyEnd, // a server takes the value for a command
 		"set a x 0 7\r\nget abc\r\nget a":                                       errFormat + replyEnd,
@@ -138,7 +138,7 @@ func TestRefusals(t *testing.T) {
 //
 // Promise: A client is closed on quit, and where memcached closes it.
 func TestHangUp(t *testing.T) {
-	w := newWorld(t, 2, func(o *Options) { o.MaxLine = 4096 })
+	w := newEnv(t, 2, func(o *Options) { o.MaxLine = 4096 })
 	alone := memcachedtest.Start(t)
 	blanks := strings.Repeat(" ", 20_000)
 	for _, c := range []struct{ text, answer string }{
@@ -174,7 +174,7 @@ func TestHangUp(t *testing.T) {
 // Promise: No client can read the answers of others or end the shared connection.
 func TestLinesAreMadeAnew(t *testing.T) {
 	f := newFake(t)
-	w := &world{}
+	w := &env{}
 	w.open(t, Options{Name: "test", Servers: []Server{{Server: ring.Server{Name: "fake", Weight: 1}, Addr: f.addr}}})
 	u := dial(t, w.addr)
 	pad := strings.Repeat(" ", 1500)
@@ -202,7 +202,7 @@ func TestLinesAreMadeAnew(t *testing.T) {
 
 // TestBinary: a client of the binary protocol is told that it is unknown.
 func TestBinary(t *testing.T) {
-	w := newWorld(t, 1, nil)
+	w := newEnv(t, 1, nil)
 	u := dial(t, w.addr)
 	u.send("\x80\x0b\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00abcd\x00\x00\x00\x00\x00\x00\x00\x00")
 	got := make([]byte, 24)

@@ -21,7 +21,7 @@ import (
 //
 // Promise: Answers come in the order of the commands.
 func TestOrder(t *testing.T) {
-	w := newWorld(t, 3, nil)
+	w := newEnv(t, 3, nil)
 	u := dial(t, w.addr)
 	of := w.keysOf(20)
 	var text, want strings.Builder
@@ -70,7 +70,7 @@ func TestNothingCrosses(t *testing.T) {
 	if os.Getenv("MEMCACHED_FAULTS") == "full" {
 		length = 2 * time.Minute
 	}
-	w := newWorld(t, 3, func(o *Options) { o.Timeout, o.DialTimeout = patient, patient })
+	w := newEnv(t, 3, func(o *Options) { o.Timeout, o.DialTimeout = patient, patient })
 	bad := w.group.Load().nodes[0].server.Name
 	var stop atomic.Bool
 	var answers, faults atomic.Int64
@@ -122,7 +122,7 @@ func TestNothingCrosses(t *testing.T) {
 }
 
 // converse sends a pipeline and checks its answers.
-func converse(w *world, u *user, c, round int, bad string, answers, faults *atomic.Int64) error {
+func converse(w *env, u *user, c, round int, bad string, answers, faults *atomic.Int64) error {
 	const n = 16
 	var text bytes.Buffer
 	keys := make([]string, n)
@@ -152,7 +152,7 @@ func converse(w *world, u *user, c, round int, bad string, answers, faults *atom
 
 // readValues reads the answer to a retrieval. A server that is well has each value; that
 // which is not may have lost it, or give an error that names it.
-func readValues(w *world, u *user, bad string, faults *atomic.Int64, round int, keys ...string) error {
+func readValues(w *env, u *user, bad string, faults *atomic.Int64, round int, keys ...string) error {
 	missing := map[string]bool{}
 	weak := false
 	for _, k := range keys {
@@ -202,7 +202,7 @@ func readValues(w *world, u *user, bad string, faults *atomic.Int64, round int, 
 // Promise: When a server hangs, its keys get an error within Timeout, and late replies are
 // dropped.
 func TestFrozen(t *testing.T) {
-	w := newWorld(t, 2, func(o *Options) { o.Timeout = time.Second })
+	w := newEnv(t, 2, func(o *Options) { o.Timeout = time.Second })
 	of := w.keysOf(1)
 	frozen, well := of[0][0], of[1][0]
 	u, v := dial(t, w.addr), dial(t, w.addr)
@@ -238,7 +238,7 @@ func TestFrozen(t *testing.T) {
 // dropped.
 func TestLateReply(t *testing.T) {
 	f := newFake(t)
-	w := &world{}
+	w := &env{}
 	w.open(t, Options{Name: "test", Servers: []Server{{Server: ring.Server{Name: "fake", Weight: 1}, Addr: f.addr}}, Timeout: time.Second})
 	u := dial(t, w.addr)
 	u.send("get a\r\n")
@@ -246,7 +246,7 @@ func TestLateReply(t *testing.T) {
 	u.want("SERVER_ERROR redoubt: server fake did not answer within 1s: the command may have run")
 	f.send("VALUE a 0 3\r\n")
 	await.Until(t, within, "a server that is heard", func() bool {
-		l := w.group.Load().nodes[0].link.Load()
+		l := w.group.Load().nodes[0].conn.Load()
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		return l.stalled.IsZero()
@@ -269,7 +269,7 @@ func TestLateReply(t *testing.T) {
 func TestDesynchronised(t *testing.T) {
 	for _, answer := range []string{"ERROR\r\n", "CLIENT_ERROR bad command line format\r\n", "STORED\r\nEND\r\n", "VALUE a 0 x\r\n", "VALUE a 0 1\r\nabc", "VALUE a 0 1\r\na\r\nSTORED\r\n"} {
 		f := newFake(t)
-		w := &world{}
+		w := &env{}
 		w.open(t, Options{Name: "test", Servers: []Server{{Server: ring.Server{Name: "fake", Weight: 1}, Addr: f.addr}}})
 		u := dial(t, w.addr)
 		u.send("set a 0 0 7\r\nget b\r\n\r\n")
@@ -348,7 +348,7 @@ func (f *fake) want(request string) {
 //
 // Promise: A retrieval gets a whole answer or one error.
 func TestKilled(t *testing.T) {
-	w := newWorld(t, 2, nil)
+	w := newEnv(t, 2, nil)
 	of := w.keysOf(1)
 	u := dial(t, w.addr)
 	digest := w.Digest()
@@ -378,7 +378,7 @@ func TestKilled(t *testing.T) {
 //
 // Promise: A server returns to the ring when RetryTimeout has passed and it has answered.
 func TestEjection(t *testing.T) {
-	w := newWorld(t, 2, func(o *Options) { o.FailureLimit, o.RetryTimeout = 3, 700*time.Millisecond })
+	w := newEnv(t, 2, func(o *Options) { o.FailureLimit, o.RetryTimeout = 3, 700*time.Millisecond })
 	of := w.keysOf(1)
 	u := dial(t, w.addr)
 	digest := w.Digest()

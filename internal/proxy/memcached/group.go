@@ -140,7 +140,7 @@ func (g *group) pick(key []byte) *node {
 // idle reports whether nobody waits for an answer.
 func (g *group) idle() bool {
 	for _, n := range g.nodes {
-		if l := n.link.Load(); l != nil {
+		if l := n.conn.Load(); l != nil {
 			if inFlight, _ := l.state(); inFlight > 0 {
 				return false
 			}

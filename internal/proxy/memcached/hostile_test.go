@@ -206,7 +206,7 @@ func TestHostileClients(t *testing.T) {
 	if os.Getenv("MEMCACHED_FAULTS") == "full" {
 		rounds = 100_000
 	}
-	alone, w := memcachedtest.Start(t), newWorld(t, 1, nil)
+	alone, w := memcachedtest.Start(t), newEnv(t, 1, nil)
 	outgrow(t, alone.Addr())
 	outgrow(t, w.addr)
 	var over atomic.Bool

@@ -7,7 +7,7 @@ import (
 
 // TestHotKeys: keys are found by how often they are asked for, whatever the command.
 func TestHotKeys(t *testing.T) {
-	w := newWorld(t, 2, nil)
+	w := newEnv(t, 2, nil)
 	u := dial(t, w.addr)
 	ask := func(times int, command, last string) {
 		t.Helper()

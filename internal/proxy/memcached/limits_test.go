@@ -15,7 +15,7 @@ import (
 
 // TestMaxClients: one too many is told so, as memcached does.
 func TestMaxClients(t *testing.T) {
-	w := newWorld(t, 1, func(o *Options) { o.MaxClients = 2 })
+	w := newEnv(t, 1, func(o *Options) { o.MaxClients = 2 })
 	a, b := dial(t, w.addr), dial(t, w.addr)
 	for _, u := range []*user{a, b} {
 		if got := u.ask("get a"); got != "END" {
@@ -41,7 +41,7 @@ func TestMaxClients(t *testing.T) {
 //
 // Promise: A client's commands and bytes in flight are bounded.
 func TestMaxInFlight(t *testing.T) {
-	w := newWorld(t, 1, func(o *Options) { o.MaxInFlight = 10 })
+	w := newEnv(t, 1, func(o *Options) { o.MaxInFlight = 10 })
 	u := dial(t, w.addr)
 	if got := u.ask("get a"); got != "END" {
 		t.Fatal(got)
@@ -62,7 +62,7 @@ func TestMaxInFlight(t *testing.T) {
 //
 // Promise: A client's commands and bytes in flight are bounded.
 func TestMaxClientBytes(t *testing.T) {
-	w := newWorld(t, 2, func(o *Options) { o.MaxClientBytes = 250000 })
+	w := newEnv(t, 2, func(o *Options) { o.MaxClientBytes = 250000 })
 	of := w.keysOf(1)
 	u := dial(t, w.addr)
 	value := strings.Repeat("v", 100000)
@@ -102,7 +102,7 @@ func TestMaxClientBytes(t *testing.T) {
 //
 // Promise: A client's commands and bytes in flight are bounded.
 func TestSlowClient(t *testing.T) {
-	w := newWorld(t, 1, func(o *Options) { o.SlowClient, o.MaxClientBytes = 300*time.Millisecond, 4<<20 })
+	w := newEnv(t, 1, func(o *Options) { o.SlowClient, o.MaxClientBytes = 300*time.Millisecond, 4<<20 })
 	u, v := dial(t, w.addr), dial(t, w.addr)
 	value := strings.Repeat("v", 900000)
 	u.send("set a 0 0 %d\r\n%s\r\n", len(value), value)
@@ -124,7 +124,7 @@ func TestSlowClient(t *testing.T) {
 //
 // Promise: A client's commands and bytes in flight are bounded.
 func TestIdleClient(t *testing.T) {
-	w := newWorld(t, 1, func(o *Options) { o.IdleTimeout = 300 * time.Millisecond })
+	w := newEnv(t, 1, func(o *Options) { o.IdleTimeout = 300 * time.Millisecond })
 	dial(t, w.addr).wantEnd()
 	if n := w.Stats().Idle; n != 1 {
 		t.Errorf("%d clients were idle", n)
@@ -135,7 +135,7 @@ func TestIdleClient(t *testing.T) {
 //
 // Promise: Shutdown answers every command that was read.
 func TestShutdown(t *testing.T) {
-	w := newWorld(t, 1, nil)
+	w := newEnv(t, 1, nil)
 	idle, busy := dial(t, w.addr), dial(t, w.addr)
 	for _, u := range []*user{idle, busy} {
 		if got := u.ask("get a"); got != "END" {
@@ -159,7 +159,7 @@ func TestShutdown(t *testing.T) {
 
 // TestShutdownEnds: who is left when ctx ends is disconnected.
 func TestShutdownEnds(t *testing.T) {
-	w := newWorld(t, 1, func(o *Options) { o.Timeout = -1 })
+	w := newEnv(t, 1, func(o *Options) { o.Timeout = -1 })
 	u := dial(t, w.addr)
 	if got := u.ask("get a"); got != "END" {
 		t.Fatal(got)
@@ -181,7 +181,7 @@ func TestShutdownEnds(t *testing.T) {
 //
 // Promise: A client is closed on quit, and where memcached closes it.
 func TestQuit(t *testing.T) {
-	w := newWorld(t, 1, nil)
+	w := newEnv(t, 1, nil)
 	u := dial(t, w.addr)
 	u.send("set a 0 0 1\r\nx\r\nget a\r\nquit\r\ndelete a\r\n")
 	for _, l := range []string{"STORED", "VALUE a 0 1", "x", "END"} {
@@ -198,7 +198,7 @@ func TestQuit(t *testing.T) {
 
 // TestStats: stats reports the sums of the servers, and stats proxy the pool's own counters.
 func TestStats(t *testing.T) {
-	w := newWorld(t, 3, nil)
+	w := newEnv(t, 3, nil)
 	u := dial(t, w.addr)
 	for _, keys := range w.keysOf(5) {
 		for _, k := range keys {

@@ -18,12 +18,12 @@ import (
 // nothing for most commands: a tenth of the processor time of short ones.
 //
 // The leader waits for nobody. A client that has to wait, for its own answers or for
-// room at a server, takes the goroutine that it has, and another leads: see stepAside.
+// room at a server, takes the goroutine that it has, and another leads: see yieldLead.
 // It keeps that goroutine for good, as does one that takes its answers slowly, or
 // sends commands that are long.
 type loop struct {
 	pool   *Pool
-	turns  *socket.Turns[*client]
+	ready  *socket.ReadyQueue[*client]
 	lastID atomic.Uint64
 
 	// Of the leader.
@@ -42,11 +42,11 @@ const (
 // clients of Redis: half a one for each thread.
 func (p *Pool) startLoops() {
 	for range max(1, runtime.GOMAXPROCS(0)/2) {
-		turns, err := socket.NewTurns[*client]()
+		ready, err := socket.NewReadyQueue[*client]()
 		if err != nil {
 			break
 		}
-		l := &loop{pool: p, turns: turns}
+		l := &loop{pool: p, ready: ready}
 		p.loops = append(p.loops, l)
 		p.looping.Go(l.lead)
 	}
@@ -59,7 +59,7 @@ func (p *Pool) startLoops() {
 func (p *Pool) endLoops() {
 	p.starting.Do(func() {}) // none are started any more
 	for _, l := range p.loops {
-		_ = l.turns.Close()
+		_ = l.ready.Close()
 	}
 	p.looping.Wait()
 }
@@ -81,7 +81,7 @@ func (p *Pool) endIdle() {
 }
 
 func (l *loop) endIdle(since time.Time) {
-	l.turns.Each(func(c *client) {
+	l.ready.Each(func(c *client) {
 		if !c.idle && c.heard.Load() < since.UnixNano() {
 			c.idle = true
 			l.pool.idle.Add(1)
@@ -98,7 +98,7 @@ var past = time.Unix(1, 0)
 func (l *loop) add(c *client) error {
 	c.heard.Store(time.Now().UnixNano())
 	c.id = l.lastID.Add(1)
-	return l.turns.Add(c.id, c, c.conn)
+	return l.ready.Add(c.id, c, c.conn)
 }
 
 // lead is the leader. It returns when another goroutine leads, or the poll is closed.
@@ -123,8 +123,8 @@ func (l *loop) lead() {
 
 // pick returns the client whose turn it is, or nil after the last.
 func (l *loop) pick() *client {
-	for t, ok := l.turns.Next(); ok; t, ok = l.turns.Next() {
-		if c := t.Client; !t.Again || c.more { // else it has had another turn since
+	for t, ok := l.ready.Next(); ok; t, ok = l.ready.Next() {
+		if c := t.Client; !t.Requeued || c.more { // else it has had another turn since
 			c.last = c.last || t.Last
 			return c
 		}
@@ -134,10 +134,10 @@ func (l *loop) pick() *client {
 
 // wait waits for the next turns. It reports false at the end.
 func (l *loop) wait() bool {
-	if l.turns.Behind() {
+	if l.ready.Backlogged() {
 		runtime.Gosched() // to the goroutines that read the servers
 	}
-	return l.turns.Wait() == nil
+	return l.ready.Wait() == nil
 }
 
 // flush sends what has been asked to the servers.
@@ -160,7 +160,7 @@ func (l *loop) run(c *client, buf []byte) (leads bool) {
 	c.mu.Unlock()
 
 	over := c.turn(buf)
-	rest := c.goOn
+	rest := c.readLoop
 	if over {
 		rest = c.end
 	}
@@ -176,12 +176,12 @@ func (l *loop) run(c *client, buf []byte) (leads bool) {
 	switch {
 	case over && !c.writing && (c.dead || c.inFlight == 0 && c.held == 0):
 		c.loop, c.dead = nil, true // nobody writes any more
-		l.turns.Forget(c.id)
+		l.ready.Remove(c.id)
 	case over || c.leaving:
-		c.leave()
+		c.leaveLoop()
 	default:
 		if c.more {
-			l.turns.Again(c.id)
+			l.ready.Requeue(c.id)
 		}
 		c.turning = false
 		c.mu.Unlock()
@@ -264,31 +264,31 @@ func (c *client) keep(buf []byte, over bool) bool {
 	return true
 }
 
-// goOn is a goroutine of a client's own.
-func (c *client) goOn() {
+// readLoop reads a client in a goroutine of its own.
+func (c *client) readLoop() {
 	for c.read() {
 	}
 	c.end()
 }
 
-// stepAside has another goroutine lead the loop, and the one that reads this client be
+// yieldLead has another goroutine lead the loop, and the one that reads this client be
 // its own for good.
-func (c *client) stepAside() {
+func (c *client) yieldLead() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if p := c.loop; p != nil {
-		c.leave()
+		c.leaveLoop()
 		p.pool.looping.Go(p.lead)
 	}
 }
 
-// leave takes a client out of its loop. The caller holds mu, and the right to read;
+// leaveLoop takes a client out of its loop. The caller holds mu, and the right to read;
 // a goroutine of the client's own goes on.
-func (c *client) leave() {
+func (c *client) leaveLoop() {
 	for c.writing && c.rest == nil {
 		c.await() // for the writer, which doesn't block
 	}
-	c.loop.turns.Forget(c.id)
+	c.loop.ready.Remove(c.id)
 	c.loop, c.turning = nil, false
 	if _, err := c.conn.Attach(); err != nil {
 		c.kill()

@@ -15,7 +15,7 @@ import (
 // TestManyClients: clients that are idle have no goroutines, and are served.
 func TestManyClients(t *testing.T) {
 	const n = 300
-	w := newWorld(t, 2, nil)
+	w := newEnv(t, 2, nil)
 	dial(t, w.addr).ask("get a")
 	before := runtime.NumGoroutine()
 	all := make([]*user, n)
@@ -39,7 +39,7 @@ func TestManyClients(t *testing.T) {
 // Promise: A client that waits holds up no other client.
 func TestStepAside(t *testing.T) {
 	const waiting, each = 20, 20
-	w := newWorld(t, 2, func(o *Options) { o.Timeout, o.MaxInFlight, o.MaxPending = -1, each/2, 4<<10 })
+	w := newEnv(t, 2, func(o *Options) { o.Timeout, o.MaxInFlight, o.MaxPending = -1, each/2, 4<<10 })
 	of := w.keysOf(1)
 	frozen, well := of[0][0], of[1][0]
 	u := dial(t, w.addr)
@@ -85,7 +85,7 @@ func TestStepAside(t *testing.T) {
 // Promise: A client that waits holds up no other client.
 func TestFullServer(t *testing.T) {
 	const clients, each = 4, 10
-	w := newWorld(t, 2, func(o *Options) { o.Timeout, o.MaxPending = -1, 64<<10 })
+	w := newEnv(t, 2, func(o *Options) { o.Timeout, o.MaxPending = -1, 64<<10 })
 	of := w.keysOf(1)
 	u := dial(t, w.addr)
 	await.Until(t, within, "a connection", func() bool { return w.Stats().Servers[0].Up })
@@ -119,7 +119,7 @@ func TestFullServer(t *testing.T) {
 // TestLastWords: a client that sends no more is answered before its end, whether that
 // comes with what it sent or later.
 func TestLastWords(t *testing.T) {
-	w := newWorld(t, 1, nil)
+	w := newEnv(t, 1, nil)
 	value := strings.Repeat("v", 3<<20/2) // for which a client leaves the loop
 	for _, c := range []struct{ text, want string }{
 		{"", ""},
@@ -143,7 +143,7 @@ func TestLastWords(t *testing.T) {
 // TestIdleInLoop: who has sent something is not idle, and who waits for an answer has
 // it.
 func TestIdleInLoop(t *testing.T) {
-	w := newWorld(t, 1, func(o *Options) { o.IdleTimeout = time.Hour })
+	w := newEnv(t, 1, func(o *Options) { o.IdleTimeout = time.Hour })
 	busy, idle := dial(t, w.addr), dial(t, w.addr)
 	await.Until(t, within, "a connection", func() bool { return w.Stats().Servers[0].Up })
 	w.servers[0].Pause()

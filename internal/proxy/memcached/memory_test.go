@@ -35,11 +35,11 @@ func TestLargestValue(t *testing.T) {
 	}
 }
 
-// newLargeWorld is newWorld of one server that takes items of up to 512 MB.
-func newLargeWorld(t *testing.T, change func(*Options)) *world {
+// newLargeEnv is newEnv of one server that takes items of up to 512 MB.
+func newLargeEnv(t *testing.T, change func(*Options)) *env {
 	t.Helper()
 	s := memcachedtest.Start(t, "-I", "512m", "-m", "1024")
-	w := &world{servers: []*memcachedtest.Server{s}}
+	w := &env{servers: []*memcachedtest.Server{s}}
 	opts := Options{Name: "test", Servers: []Server{{Server: ring.Server{Name: "s0", Weight: 1}, Addr: s.Addr()}}}
 	change(&opts)
 	w.open(t, opts)
@@ -50,7 +50,7 @@ func newLargeWorld(t *testing.T, change func(*Options)) *world {
 //
 // Promise: A value takes memory only as it arrives, and one budget bounds all clients.
 func TestAnnouncedBytes(t *testing.T) {
-	w := newLargeWorld(t, func(o *Options) { o.Budget = budget.New(64 << 20) })
+	w := newLargeEnv(t, func(o *Options) { o.Budget = budget.New(64 << 20) })
 	if got := dial(t, w.addr).ask("get a"); got != "END" {
 		t.Fatal(got)
 	}
@@ -79,7 +79,7 @@ func TestAnnouncedBytes(t *testing.T) {
 // Promise: A value takes memory only as it arrives, and one budget bounds all clients.
 func TestBudgetOfRequests(t *testing.T) {
 	b := budget.New(1 << 20)
-	w := newLargeWorld(t, func(o *Options) { o.Budget = b })
+	w := newLargeEnv(t, func(o *Options) { o.Budget = b })
 	used := func(n int64) {
 		t.Helper()
 		await.Until(t, within, fmt.Sprintf("%d bytes are held", n), func() bool { return b.Stats().Used >= n })
@@ -129,7 +129,7 @@ func TestBudgetOfRequests(t *testing.T) {
 // TestBudgetOfTheFirstPart: a command that arrives in part is refused at once if there is no room to keep
 // that part.
 func TestBudgetOfTheFirstPart(t *testing.T) {
-	w := newLargeWorld(t, func(o *Options) { o.Budget = budget.New(8 << 10) })
+	w := newLargeEnv(t, func(o *Options) { o.Budget = budget.New(8 << 10) })
 	c := dial(t, w.addr)
 	c.send("set k 0 0 30000\r\n%s", strings.Repeat("v", 10_000))
 	c.want("SERVER_ERROR out of memory storing object")
@@ -143,7 +143,7 @@ func TestBudgetOfTheFirstPart(t *testing.T) {
 // Promise: A value takes memory only as it arrives, and one budget bounds all clients.
 func TestBudgetOfAnswers(t *testing.T) {
 	b := budget.New(2 << 20)
-	w := newWorld(t, 1, func(o *Options) { o.Budget, o.SlowClient = b, time.Minute })
+	w := newEnv(t, 1, func(o *Options) { o.Budget, o.SlowClient = b, time.Minute })
 	u := dial(t, w.addr)
 	value := strings.Repeat("v", 200_000)
 	u.send("set a 0 0 %d\r\n%s\r\n", len(value), value)

@@ -34,16 +34,16 @@ type node struct {
 	group  *group
 	server Server
 	index  int
-	link   atomic.Pointer[link]
+	conn   atomic.Pointer[conn]
 	tried  chan struct{} // closed after the first attempt to connect
 	once   sync.Once
 
 	mu       sync.Mutex
-	down     error // why there is no link
+	down     error // why there is no conn
 	failures int   // without an answer between them
 	retryAt  time.Time
 	ejected  time.Time // last
-	past     traffic   // of links before
+	past     traffic   // of conns before
 
 	watch   *outage.Watch // of what is told; nil: nothing is
 	left    time.Time     // when it was taken out of the ring, guarded by the group's mu
@@ -87,16 +87,16 @@ func (n *node) run(ctx context.Context) {
 
 // serve uses a connection until it ends.
 func (n *node) serve(ctx context.Context, conn net.Conn) {
-	l := newLink(n, conn)
+	l := newConn(n, conn)
 	unhook := context.AfterFunc(ctx, func() { _ = l.close(errClosed) })
 	defer unhook()
 	watched := make(chan struct{})
 	stop := make(chan struct{})
 	go func() {
 		defer close(watched)
-		n.expireLate(l, stop)
+		n.watchTimeouts(l, stop)
 	}()
-	n.link.Store(l)
+	n.conn.Store(l)
 	n.answered() // the version
 	n.watch.Answered()
 	n.group.readmit(n)
@@ -118,8 +118,8 @@ func (n *node) serve(ctx context.Context, conn net.Conn) {
 	}
 }
 
-// expireLate finds out when the server is too slow, until stop is closed.
-func (n *node) expireLate(l *link, stop <-chan struct{}) {
+// watchTimeouts answers commands whose time-out has passed, until stop is closed.
+func (n *node) watchTimeouts(l *conn, stop <-chan struct{}) {
 	timeout := n.group.opts.Timeout
 	if timeout < 0 {
 		return
@@ -219,34 +219,34 @@ func (n *node) setDown(err error) {
 }
 
 // send appends a command. After an error nothing was appended.
-func (n *node) send(e entry, parts ...[]byte) error {
-	l := n.link.Load()
+func (n *node) send(r request, parts ...[]byte) error {
+	l := n.conn.Load()
 	if l == nil {
 		select {
 		case <-n.tried:
 		default:
-			e.answer.client.mayWait()
+			r.answer.client.mayWait()
 			<-n.tried
 		}
-		if l = n.link.Load(); l == nil {
+		if l = n.conn.Load(); l == nil {
 			n.mu.Lock()
 			defer n.mu.Unlock()
 			return n.down
 		}
 	}
 	n.sent.Add(1)
-	return l.send(e, parts...)
+	return l.send(r, parts...)
 }
 
 func (n *node) flush() {
-	if l := n.link.Load(); l != nil {
+	if l := n.conn.Load(); l != nil {
 		l.flushPending()
 	}
 }
 
 // flushNow is flush that doesn't let others append first.
 func (n *node) flushNow() {
-	if l := n.link.Load(); l != nil {
+	if l := n.conn.Load(); l != nil {
 		l.flushNow()
 	}
 }
@@ -276,7 +276,7 @@ func (n *node) failed() {
 	n.mu.Unlock()
 	if eject {
 		n.group.eject(n)
-		if l := n.link.Load(); l != nil {
+		if l := n.conn.Load(); l != nil {
 			_ = l.close(errEjected)
 		}
 	}
@@ -293,7 +293,7 @@ func (n *node) stats() ServerStats {
 	defer n.mu.Unlock()
 	s.EjectedAt = n.ejected
 	t := n.past
-	if l := n.link.Load(); l != nil {
+	if l := n.conn.Load(); l != nil {
 		t.add(l.stats(&s))
 	} else if n.down != nil {
 		s.LastError = n.down.Error()
@@ -316,7 +316,7 @@ func (n *node) unsentReply() []byte {
 	return serverError("connection to server %s lost: the command was not sent", n.server.Name)
 }
 
-func (n *node) lateReply() []byte {
+func (n *node) timeoutReply() []byte {
 	return serverError("server %s did not answer within %v: the command may have run", n.server.Name, n.group.opts.Timeout)
 }
 

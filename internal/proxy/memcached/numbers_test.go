@@ -53,7 +53,7 @@ func same(want, got string) bool {
 // TestExtremeNumbers: a pool answers what memcached answers, whatever the numbers in a request,
 // and in time; each value is as long as it was said to be.
 func TestExtremeNumbers(t *testing.T) {
-	alone, w := memcachedtest.Start(t), newWorld(t, 1, nil)
+	alone, w := memcachedtest.Start(t), newEnv(t, 1, nil)
 	steps := randtest.Watch(t)
 	for at, text := range numbered {
 		for _, n := range extremes {

@@ -61,8 +61,8 @@ func (c *client) slow() {
 		c.leaving = true
 		c.tell()
 	default:
-		c.leave()
-		c.pool.looping.Go(c.goOn)
+		c.leaveLoop()
+		c.pool.looping.Go(c.readLoop)
 	}
 }
 

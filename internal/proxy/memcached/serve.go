@@ -105,10 +105,10 @@ func (p *Pool) accept(conn net.Conn) {
 			return
 		}
 		c.mu.Lock()
-		c.leave()
+		c.leaveLoop()
 		c.mu.Unlock()
 	}
-	go c.goOn()
+	go c.readLoop()
 }
 
 // refuse tells a client why it is closed.

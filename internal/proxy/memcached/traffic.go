@@ -24,7 +24,7 @@ func (t *traffic) add(other *traffic) {
 
 // received notes answers that are complete, those to the batch, and the bytes that came
 // with them. The caller holds mu.
-func (l *link) received() {
+func (l *conn) received() {
 	l.traffic.responses += uint64(len(l.batch))
 	l.meter.End(l.taken, latency.Now(), l.traffic.server.Observe)
 	for i := 0; i < len(l.batch); { // commands that a client sent together have one time
@@ -38,8 +38,8 @@ func (l *link) received() {
 	l.traffic.responseBytes += uint64(last.to - l.pieces[0].from) //nolint:gosec // positive
 }
 
-// stats fills in what the link knows.
-func (l *link) stats(s *ServerStats) *traffic {
+// stats fills in what the conn knows.
+func (l *conn) stats(s *ServerStats) *traffic {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if s.Up = l.stalled.IsZero(); !s.Up {
@@ -54,14 +54,14 @@ func (l *link) stats(s *ServerStats) *traffic {
 	return &t
 }
 
-// drop puts an end to a link, and keeps what it has counted.
-func (n *node) drop(l *link) {
+// drop puts an end to a conn, and keeps what it has counted.
+func (n *node) drop(l *conn) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	l.mu.Lock()
 	n.past.add(&l.traffic)
 	l.mu.Unlock()
-	n.link.Store(nil)
+	n.conn.Store(nil)
 }
 
 // countEnd notes why the client ends.

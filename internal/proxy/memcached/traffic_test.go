@@ -12,7 +12,7 @@ import (
 // TestCounts: what is counted of a server, while it is well, frozen, late, and killed, and
 // of the clients.
 func TestCounts(t *testing.T) {
-	w := newWorld(t, 2, func(o *Options) { o.Timeout, o.FailureLimit = 300*time.Millisecond, 1000 })
+	w := newEnv(t, 2, func(o *Options) { o.Timeout, o.FailureLimit = 300*time.Millisecond, 1000 })
 	k := w.keysOf(1)
 	stats := func() ServerStats { return w.Stats().Servers[0] }
 	u := dial(t, w.addr)
@@ -67,7 +67,7 @@ func TestCounts(t *testing.T) {
 
 // TestCountsLost: commands in flight when the connection is lost, which ejects.
 func TestCountsLost(t *testing.T) {
-	w := newWorld(t, 2, func(o *Options) { o.Timeout, o.FailureLimit, o.RetryTimeout = -1, 1, time.Minute })
+	w := newEnv(t, 2, func(o *Options) { o.Timeout, o.FailureLimit, o.RetryTimeout = -1, 1, time.Minute })
 	k := w.keysOf(1)
 	u := dial(t, w.addr)
 	if got := u.ask("get %s", k[0][0]); got != "END" {
@@ -90,7 +90,7 @@ func TestCountsLost(t *testing.T) {
 // TestLatency: every command is counted with the time that its server took, and with
 // that since it was read.
 func TestLatency(t *testing.T) {
-	w := newWorld(t, 1, nil)
+	w := newEnv(t, 1, nil)
 	u := dial(t, w.addr)
 	if got := u.ask("get a"); got != "END" {
 		t.Fatal(got)

@@ -17,45 +17,45 @@ const (
 	maxIdleBuffer = 1 << 20 // larger buffers are given back when they are empty
 )
 
-// An entry stands in the queue of a link for one command.
-type entry struct {
+// A request stands in the queue of a conn for one command.
+type request struct {
 	answer *answer // nil: it has been given already
 	sent   time.Time
 	size   uint32 // in bytes
 	store  bool
 }
 
-// A link is one connection to a server, which all clients share. Commands leave in the order in which they
+// A conn is one connection to a server, which all clients share. Commands leave in the order in which they
 // were appended, and the queue says which command each reply belongs to. A sender yields once before it
 // writes, so that other goroutines append too and all commands leave in one system call.
 //
 // Package proxy has the same for RESP. That one also resends scripts and prepares sessions. This one
 // detects a server that hangs, and no sender waits for its socket.
-type link struct {
-	node *node
-	conn *socket.Conn
-	wg   sync.WaitGroup // of finish
+type conn struct {
+	node   *node
+	socket *socket.Conn
+	wg     sync.WaitGroup // of finish
 
 	mu       sync.Mutex
 	space    sync.Cond // pending became shorter, or nothing may be sent any more
 	pending  []byte
 	spare    []byte
 	flushing bool
-	queue    []entry // from head on
+	queue    []request // from head on
 	head     int
-	appended uint64 // entries ever
+	appended uint64 // requests ever
 	written  uint64 // of these, given to conn at least in part
 	taken    uint64 // of these, answered by the server
 	traffic  traffic
 	meter    latency.Meter // of commands that have left
 	heard    time.Time
 	stalled  time.Time // since when the server has been too slow, or zero
-	overdue  int       // entries of the queue that got an error in place of their replies
-	err      error     // why the link ended
+	overdue  int       // requests of the queue that got an error in place of their replies
+	err      error     // why the conn ended
 
 	// Of the goroutine that reads.
 	scanner replyScanner
-	batch   []entry
+	batch   []request
 	pieces  []piece
 	flush   []*client
 }
@@ -66,15 +66,15 @@ type piece struct {
 	last     bool
 }
 
-func newLink(n *node, conn net.Conn) *link {
-	l := &link{node: n, conn: socket.New(conn), heard: time.Now()}
+func newConn(n *node, c net.Conn) *conn {
+	l := &conn{node: n, socket: socket.New(c), heard: time.Now()}
 	l.space.L = &l.mu
 	return l
 }
 
 // send appends a command, which consists of the parts. After an error nothing was
 // appended.
-func (l *link) send(e entry, parts ...[]byte) error {
+func (l *conn) send(r request, parts ...[]byte) error {
 	size := 0
 	for _, p := range parts {
 		size += len(p)
@@ -83,7 +83,7 @@ func (l *link) send(e entry, parts ...[]byte) error {
 	defer l.mu.Unlock()
 	for l.sendable() == nil && len(l.pending) > 0 && len(l.pending)+size > l.node.group.opts.MaxPending {
 		l.mu.Unlock()
-		e.answer.client.mayWait()
+		r.answer.client.mayWait()
 		l.flushPending()
 		l.mu.Lock()
 		if l.flushing && l.sendable() == nil {
@@ -96,8 +96,8 @@ func (l *link) send(e entry, parts ...[]byte) error {
 	for _, p := range parts {
 		l.pending = append(l.pending, p...)
 	}
-	e.size = uint32(size) //nolint:gosec // far below: MaxLine and MaxValue
-	l.queue = append(l.queue, e)
+	r.size = uint32(size) //nolint:gosec // far below: MaxLine and MaxValue
+	l.queue = append(l.queue, r)
 	l.appended++
 	return nil
 }
@@ -105,7 +105,7 @@ func (l *link) send(e entry, parts ...[]byte) error {
 var errStalled = errors.New("it does not answer")
 
 // sendable returns why nothing may be sent. The caller holds mu.
-func (l *link) sendable() error {
+func (l *conn) sendable() error {
 	if l.err == nil && !l.stalled.IsZero() {
 		return errStalled
 	}
@@ -114,7 +114,7 @@ func (l *link) sendable() error {
 
 // flushPending sends the appended commands. It lets goroutines that are ready run first, so that their
 // commands leave too. It doesn't wait for the server.
-func (l *link) flushPending() {
+func (l *conn) flushPending() {
 	if l.beginFlush() {
 		runtime.Gosched()
 		l.flushAll()
@@ -122,14 +122,14 @@ func (l *link) flushPending() {
 }
 
 // flushNow is flushPending that doesn't let others append first.
-func (l *link) flushNow() {
+func (l *conn) flushNow() {
 	if l.beginFlush() {
 		l.flushAll()
 	}
 }
 
 // beginFlush reports whether there is something to send that nobody else sends.
-func (l *link) beginFlush() bool {
+func (l *conn) beginFlush() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.flushing || len(l.pending) == 0 || l.err != nil {
@@ -139,13 +139,13 @@ func (l *link) beginFlush() bool {
 	return true
 }
 
-func (l *link) flushAll() {
+func (l *conn) flushAll() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for len(l.pending) > 0 && l.err == nil {
 		buf := l.take()
 		l.mu.Unlock()
-		n, err := l.conn.TryWrite(buf)
+		n, err := l.socket.TryWrite(buf)
 		l.mu.Lock()
 		if err == nil && n < len(buf) && l.err == nil {
 			l.wg.Go(func() { l.finish(buf, n) })
@@ -158,14 +158,14 @@ func (l *link) flushAll() {
 }
 
 // finish sends the bytes that the socket didn't take at once, and the commands appended meanwhile.
-func (l *link) finish(buf []byte, n int) {
-	_, err := l.conn.Write(buf[n:])
+func (l *conn) finish(buf []byte, n int) {
+	_, err := l.socket.Write(buf[n:])
 	l.mu.Lock()
 	l.wrote(buf, err)
 	for len(l.pending) > 0 && l.err == nil {
 		buf := l.take()
 		l.mu.Unlock()
-		_, err := l.conn.Write(buf)
+		_, err := l.socket.Write(buf)
 		l.mu.Lock()
 		l.wrote(buf, err)
 	}
@@ -175,7 +175,7 @@ func (l *link) finish(buf []byte, n int) {
 }
 
 // take returns the bytes to write next. The caller holds mu.
-func (l *link) take() []byte {
+func (l *conn) take() []byte {
 	buf := l.pending
 	l.pending, l.spare = l.spare[:0], nil
 	l.written = l.appended
@@ -185,7 +185,7 @@ func (l *link) take() []byte {
 }
 
 // wrote notes that buf was written. The caller holds mu.
-func (l *link) wrote(buf []byte, err error) {
+func (l *conn) wrote(buf []byte, err error) {
 	if cap(buf) <= maxIdleBuffer {
 		l.spare = buf[:0]
 	}
@@ -195,17 +195,17 @@ func (l *link) wrote(buf []byte, err error) {
 	l.space.Broadcast()
 }
 
-// fail ends the link. The caller holds mu.
-func (l *link) fail(err error) {
+// fail ends the conn. The caller holds mu.
+func (l *conn) fail(err error) {
 	if l.err == nil {
 		l.err = err
 	}
-	_ = l.conn.Close() // the reader goroutine ends, and answers the waiting commands
+	_ = l.socket.Close() // the reader goroutine ends, and answers the waiting commands
 	l.space.Broadcast()
 }
 
-// close ends the link, unless it has ended already, and returns why it ended.
-func (l *link) close(err error) error {
+// close ends the conn, unless it has ended already, and returns why it ended.
+func (l *conn) close(err error) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.fail(err)
@@ -213,27 +213,19 @@ func (l *link) close(err error) error {
 }
 
 // read hands out replies until the connection ends.
-func (l *link) read() error {
+func (l *conn) read() error {
 	buf := make([]byte, readBuffer)
 	from, to := 0, 0
 	for {
-		if from == to {
-			from, to = 0, 0
-			if len(buf) > maxIdleBuffer {
-				buf = make([]byte, readBuffer)
-			}
+		var full bool
+		from, to, full = socket.MakeRoom(buf, from, to)
+		switch {
+		case full:
+			buf, from, to = socket.Grow(buf[from:to], max(2*len(buf), l.scanner.need+maxReplyLine)), 0, to-from
+		case to == 0 && len(buf) > maxIdleBuffer:
+			buf = make([]byte, readBuffer)
 		}
-		if to == len(buf) || from+l.scanner.need > len(buf) {
-			if to-from > len(buf)/2 || l.scanner.need > len(buf) {
-				grown := make([]byte, max(2*len(buf), l.scanner.need+maxReplyLine))
-				to = copy(grown, buf[from:to])
-				buf = grown
-			} else {
-				to = copy(buf, buf[from:to])
-			}
-			from = 0
-		}
-		n, err := l.conn.Read(buf[to:])
+		n, err := l.socket.Read(buf[to:])
 		to += n
 		for from < to {
 			end, last, err := l.scanner.next(buf[from:to])
@@ -267,7 +259,7 @@ var (
 )
 
 // deliver hands out pieces. The last one may be the beginning of a reply.
-func (l *link) deliver(buf []byte) error {
+func (l *conn) deliver(buf []byte) error {
 	n := len(l.pieces)
 	if n == 0 { // but something came, of a long value
 		l.mu.Lock()
@@ -315,8 +307,8 @@ func (l *link) deliver(buf []byte) error {
 	return lost
 }
 
-// pop takes n entries out of the queue. The caller holds mu.
-func (l *link) pop(n int) {
+// pop takes n requests out of the queue. The caller holds mu.
+func (l *conn) pop(n int) {
 	if l.overdue > 0 {
 		for _, e := range l.queue[l.head : l.head+n] {
 			if e.answer == nil {
@@ -337,7 +329,7 @@ func (l *link) pop(n int) {
 	}
 }
 
-func (l *link) hand(a *answer, piece []byte, last bool) {
+func (l *conn) hand(a *answer, piece []byte, last bool) {
 	if a != nil {
 		c := a.client // a may be another's when part returns
 		if a.part(piece, last) {
@@ -346,7 +338,7 @@ func (l *link) hand(a *answer, piece []byte, last bool) {
 	}
 }
 
-func (l *link) flushClients() {
+func (l *conn) flushClients() {
 	for i, c := range l.flush {
 		c.flushOut()
 		l.flush[i] = nil
@@ -356,10 +348,10 @@ func (l *link) flushClients() {
 
 // expire answers commands whose time-out has passed with an error. They stay in the queue, and their late
 // replies are dropped. Until the server sends anything, nothing more is sent. If it stays silent for
-// another time-out, the link ends. expire reports whether it answered any.
-func (l *link) expire(now time.Time, timeout time.Duration) bool {
+// another time-out, the conn ends. expire reports whether it answered any.
+func (l *conn) expire(now time.Time, timeout time.Duration) bool {
 	before := now.Add(-timeout)
-	var late []byte
+	var reply []byte
 	var flush []*client
 	n := 0
 	l.mu.Lock()
@@ -370,10 +362,10 @@ func (l *link) expire(now time.Time, timeout time.Duration) bool {
 		}
 		l.queue[i].answer = nil
 		if n++; n == 1 {
-			late = l.node.lateReply()
+			reply = l.node.timeoutReply()
 		}
 		c := a.client
-		if a.part(late, true) {
+		if a.part(reply, true) {
 			flush = append(flush, c)
 		}
 	}
@@ -398,11 +390,11 @@ func (l *link) expire(now time.Time, timeout time.Duration) bool {
 	return n > 0
 }
 
-// abandon answers all waiting commands after the link has ended. It returns how many.
-func (l *link) abandon() (n uint64) {
+// abandon answers all waiting commands after the conn has ended. It returns how many.
+func (l *conn) abandon() (n uint64) {
 	l.wg.Wait()
 	l.mu.Lock()
-	rest := append([]entry(nil), l.queue[l.head:]...)
+	rest := append([]request(nil), l.queue[l.head:]...)
 	sent := l.written - l.taken
 	l.pop(len(rest))
 	l.mu.Unlock()
@@ -422,7 +414,7 @@ func (l *link) abandon() (n uint64) {
 }
 
 // state returns how many commands and bytes wait.
-func (l *link) state() (inFlight, pending int) {
+func (l *conn) state() (inFlight, pending int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.queue) - l.head, len(l.pending)

@@ -18,18 +18,18 @@ import (
 // within bounds what should be quick.
 const within = 30 * time.Second
 
-// A world is a pool of memcached servers, and where it listens.
-type world struct {
+// An env is a pool of memcached servers, and where it listens.
+type env struct {
 	*Pool
 	servers []*memcachedtest.Server
 	addr    string
 	served  chan error
 }
 
-// newWorld starts n servers and a pool of them.
-func newWorld(t testing.TB, n int, change func(*Options)) *world {
+// newEnv starts n servers and a pool of them.
+func newEnv(t testing.TB, n int, change func(*Options)) *env {
 	t.Helper()
-	w := &world{}
+	w := &env{}
 	opts := Options{Name: "test", Distribution: ring.Modula}
 	for i := range n {
 		s := memcachedtest.Start(t)
@@ -43,7 +43,7 @@ func newWorld(t testing.TB, n int, change func(*Options)) *world {
 	return w
 }
 
-func (w *world) open(t testing.TB, opts Options) {
+func (w *env) open(t testing.TB, opts Options) {
 	t.Helper()
 	p, err := New(opts)
 	if err != nil {
@@ -66,7 +66,7 @@ func (w *world) open(t testing.TB, opts Options) {
 }
 
 // keysOf returns keys that the servers have, n of each.
-func (w *world) keysOf(n int) [][]string {
+func (w *env) keysOf(n int) [][]string {
 	of := make([][]string, len(w.group.Load().nodes))
 	for i, left := 0, n*len(of); left > 0; i++ {
 		k := fmt.Sprintf("key:%d", i)
