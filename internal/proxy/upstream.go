@@ -108,7 +108,7 @@ func (o config) open(ctx context.Context, more ...[]string) (net.Conn, error) {
 		// A script that can't be loaded now, while the server loads its data
 		// for instance, is found missing and sent again when it is used.
 		for i, v := range replies[:must] {
-			if e, ok := v.(resp.Error); ok && (!pinged || i != probe || !unknownCommand(e)) {
+			if e, ok := v.(resp.Error); ok && (!pinged || i != probe || !refusesPing(e)) {
 				err = e
 				break
 			}
@@ -127,8 +127,11 @@ func (o config) open(ctx context.Context, more ...[]string) (net.Conn, error) {
 	return conn, nil
 }
 
-// unknownCommand reports whether a server doesn't have the command, whose name may have been changed.
-func unknownCommand(e resp.Error) bool { return strings.HasPrefix(string(e), "ERR unknown command") }
+// refusesPing reports whether an error to PING says no more than that the server doesn't have the command,
+// whose name may have been changed, or that the user may not run it.
+func refusesPing(e resp.Error) bool {
+	return strings.HasPrefix(string(e), "ERR unknown command") || e.Code() == "NOPERM"
+}
 
 // An Upstream is one connection to a back end, shared by many callers and made
 // anew whenever it is lost. All methods may be called by many goroutines at

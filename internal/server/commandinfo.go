@@ -223,10 +223,10 @@ func commandInfoOf(c *session, args [][]byte, raw []byte) {
 		})
 		return
 	}
-	changes := make([]translate, len(args)-2)
+	elements := make([]element, len(args)-2)
 	for i, name := range args[2:] {
 		if e := command.Lookup(string(name)); slices.Contains(table, e) {
-			changes[i] = func(dst, _ []byte) []byte { return e.AppendInfo(dst, p) }
+			elements[i].change = func(dst, _ []byte) []byte { return e.AppendInfo(dst, p) }
 		}
 	}
 	names := make([][]byte, len(args)-2)
@@ -237,7 +237,7 @@ func commandInfoOf(c *session, args [][]byte, raw []byte) {
 		if unknownCommand(raw) || raw[0] == '*' && !bytes.HasPrefix(raw, resp.AppendArray(nil, len(names))) {
 			raw = pick(raw, names, p)
 		}
-		return changeElements(dst, raw, changes)
+		return changeElements(dst, raw, elements)
 	})
 }
 

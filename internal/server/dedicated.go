@@ -141,10 +141,14 @@ func (d *dedicated) settleScript() bool {
 	return last == 0 || d.awaitReplies(last)
 }
 
-// queue sends a command that the back end is to queue.
+// queue sends a command that the back end is to queue, or keeps an answer made here.
 func (d *dedicated) queue(raw []byte, change translate) {
-	d.tx.elements = append(d.tx.elements, change)
+	d.tx.elements = append(d.tx.elements, element{change, raw == nil})
 	d.showQueued(len(raw))
+	if raw == nil {
+		d.reply(queued)
+		return
+	}
 	var direct translate
 	if change != nil {
 		// Should MULTI itself have failed, the command ran at once.

@@ -117,7 +117,7 @@ func (t *poolTransaction) queue(raw []byte, change translate) {
 		t.forget()
 		return
 	}
-	c.tx.elements = append(c.tx.elements, change)
+	c.tx.elements = append(c.tx.elements, element{change, raw == nil})
 	c.showQueued(len(raw))
 	kept.body = append(kept.body, raw...)
 	c.reply(queued)
@@ -225,7 +225,7 @@ func (t *poolTransaction) exec() {
 // send sends a transaction. The client gets the reply to its EXEC.
 func (t *poolTransaction) send(w *watch, tx transaction, kept keptTransaction) {
 	c := t.c
-	n := len(tx.elements) + 2
+	n := remote(tx.elements) + 2
 	if len(kept.body) > maxRead {
 		c.yieldLead() // it will be copied
 	}
@@ -242,7 +242,7 @@ func (t *poolTransaction) send(w *watch, tx transaction, kept keptTransaction) {
 	if node != nil && !c.chooseNode(nil, node) || node == nil && !c.chooseAny() {
 		return
 	}
-	e := &execution{out: &c.out, elements: tx.elements, last: uint64(n - 1), tag: c.prepare(slot{})} //nolint:gosec // positive
+	e := &execution{out: &c.out, change: tx.changed(), last: uint64(n - 1), tag: c.prepare(slot{})} //nolint:gosec // positive
 	b := batch{to: e, n: n, commands: raw, whole: true}
 	if err := c.send(e.tag, c.isolatesTransaction(&b), &b); err != nil {
 		c.sender.unreachable(e.tag, err)
@@ -259,7 +259,7 @@ func (t *poolTransaction) sendWatched(w *watch, tx transaction, n int, raw []byt
 		w.conn.Asking()
 	}
 	replies, err := c.ask(w.conn, n, raw)
-	e := &execution{out: &c.out, elements: tx.elements, last: uint64(n - 1), tag: c.prepare(slot{})} //nolint:gosec // positive
+	e := &execution{out: &c.out, change: tx.changed(), last: uint64(n - 1), tag: c.prepare(slot{})} //nolint:gosec // positive
 	if err != nil {
 		t.endWatch()
 		e.Reply(e.last, unasked(w.node, replies, err))
@@ -291,11 +291,11 @@ var (
 // An execution is the ReplyHandler of MULTI, the queued commands and EXEC. The client gets the reply
 // to EXEC.
 type execution struct {
-	out      *output
-	tag      uint64
-	last     uint64 // the number of EXEC
-	elements []translate
-	refused  []byte // the first error before EXEC
+	out     *output
+	tag     uint64
+	last    uint64    // the number of EXEC
+	change  translate // of the reply to EXEC; nil: it goes through as it is
+	refused []byte    // the first error before EXEC
 }
 
 // Reply implements proxy.ReplyHandler.
@@ -333,10 +333,8 @@ func (e *execution) result(raw []byte) []byte {
 		}
 		return raw
 	}
-	for _, change := range e.elements {
-		if change != nil {
-			return changeElements(nil, raw, e.elements)
-		}
+	if e.change != nil {
+		return e.change(nil, raw)
 	}
 	return raw
 }

@@ -63,7 +63,7 @@ type carrier interface {
 	// forward carries one command. change, unless it is nil, makes the client's reply.
 	forward(raw []byte, change translate)
 	// queue is forward for a command that the transaction is to queue. change makes its element
-	// of EXEC's reply.
+	// of EXEC's reply. raw is nil for an answer made here: it is not sent, and change gets nil.
 	queue(raw []byte, change translate)
 	// extends reports whether Redoubt runs an extension command itself. If not, the command has
 	// been carried or refused.

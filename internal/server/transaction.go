@@ -15,14 +15,30 @@ type transaction struct {
 	// broken: a command was refused here, so that EXEC must fail as it does
 	// when the back end refused one.
 	broken   bool
-	elements []translate // nil: the element goes through as it is
-	answers  int         // bytes of answers made here
+	elements []element
+	answers  int // bytes of answers made here
+}
+
+// An element of EXEC's reply is the back end's, changed, or an answer made here.
+type element struct {
+	change translate // nil: it goes through as it is
+	local  bool      // the back end knows nothing of it; change makes it from nothing
+}
+
+// remote returns how many commands the back end has queued.
+func remote(elements []element) (n int) {
+	for _, e := range elements {
+		if !e.local {
+			n++
+		}
+	}
+	return n
 }
 
 // changed makes the client's reply of EXEC's. It is nil if that goes through as it is.
 func (tx *transaction) changed() translate {
 	for _, e := range tx.elements {
-		if e != nil {
+		if e.change != nil {
 			elements := tx.elements
 			return func(dst, raw []byte) []byte { return changeElements(dst, raw, elements) }
 		}
@@ -60,10 +76,10 @@ func (c *session) showQueued(bytes int) {
 	})
 }
 
-// queueAnswer queues an answer made here: a PING takes its place.
+// queueAnswer queues an answer made here. The back end doesn't hear of it.
 func (c *session) queueAnswer(answer []byte) {
 	c.tx.answers += len(answer)
-	c.carrier.queue(pingRaw, func(dst, _ []byte) []byte { return append(dst, answer...) })
+	c.carrier.queue(nil, func(dst, _ []byte) []byte { return append(dst, answer...) })
 }
 
 // refuseQueued refuses a command inside a transaction, and with it the
@@ -86,26 +102,30 @@ func (c *session) reject(text string) {
 	c.fail(text)
 }
 
-// changeElements changes the elements of an array. A reply that is no array of
-// as many elements, an error or a null, goes through as it is.
-func changeElements(dst, raw []byte, elements []translate) []byte {
-	head := resp.AppendArray(nil, len(elements))
+// changeElements changes the elements of an array, and adds those made here. A reply that is no array
+// of as many elements as the back end has queued, an error or a null, goes through as it is.
+func changeElements(dst, raw []byte, elements []element) []byte {
+	head := resp.AppendArray(nil, remote(elements))
 	if !bytes.HasPrefix(raw, head) {
 		return append(dst, raw...)
 	}
 	before := len(dst)
-	dst = append(dst, head...)
+	dst = resp.AppendArray(dst, len(elements))
 	rest := raw[len(head):]
 	var scanner resp.ReplyScanner
-	for _, change := range elements {
+	for _, e := range elements {
+		if e.local {
+			dst = e.change(dst, nil)
+			continue
+		}
 		n, err := scanner.Next(rest)
 		if err != nil || n == 0 {
 			return append(dst[:before], raw...)
 		}
-		if change == nil {
+		if e.change == nil {
 			dst = append(dst, rest[:n]...)
 		} else {
-			dst = change(dst, rest[:n])
+			dst = e.change(dst, rest[:n])
 		}
 		rest = rest[n:]
 	}

@@ -99,3 +99,39 @@ func TestTransactionRefusals(t *testing.T) {
 		t.Errorf("EXEC with CLIENT HELP: %q", got)
 	}
 }
+
+// TestTransactionAnswersLocally: an answer made here needs nothing of the back end, which may refuse any
+// command.
+func TestTransactionAnswersLocally(t *testing.T) {
+	backend, p := redistest.Start(t), startPool(t, 1)
+	_, addr := start(t, backend.URL())
+	for name, c := range map[string]struct {
+		addr string
+		back *redistest.Server
+	}{"server": {addr, backend}, "pool": {p.addr, p.nodes[0]}} {
+		t.Run(name, func(t *testing.T) {
+			c.back.CLI("ACL", "SETUSER", "default", "-ping")
+			w, other := dial(t, c.addr), dial(t, c.addr)
+			w.want("+OK\r\n", "CLIENT SETNAME me")
+			w.want("+OK\r\n", "MULTI")
+			w.want("+QUEUED\r\n", "CLIENT GETNAME")
+			w.want("+QUEUED\r\n", "SET k v")
+			w.want("+QUEUED\r\n", "CLIENT GETNAME")
+			w.want("+QUEUED\r\n", "COMMAND GETKEYS GET k")
+			w.want("+QUEUED\r\n", "GET k")
+			w.want(array(bulk("me"), "+OK\r\n", bulk("me"), array(bulk("k")), bulk("v")), "EXEC")
+
+			w.want("+OK\r\n", "MULTI")
+			w.want("+QUEUED\r\n", "CLIENT GETNAME")
+			w.want(array(bulk("me")), "EXEC")
+
+			// After a conflict there is no answer.
+			w.want("+OK\r\n", "WATCH k")
+			other.want("+OK\r\n", "SET k other")
+			w.want("+OK\r\n", "MULTI")
+			w.want("+QUEUED\r\n", "CLIENT GETNAME")
+			w.want("*-1\r\n", "EXEC")
+			w.want(bulk("other"), "GET k")
+		})
+	}
+}
