@@ -143,7 +143,7 @@ func TestBudgetOfTheFirstPart(t *testing.T) {
 // Promise: A value takes memory only as it arrives, and one budget bounds all clients.
 func TestBudgetOfAnswers(t *testing.T) {
 	b := budget.New(2 << 20)
-	w := newEnv(t, 1, func(o *Options) { o.Budget, o.SlowClient = b, time.Minute })
+	w := newEnv(t, 1, func(o *Options) { o.Budget, o.SlowClient, o.Timeout = b, time.Minute, -1 })
 	u := dial(t, w.addr)
 	value := strings.Repeat("v", 200_000)
 	u.send("set a 0 0 %d\r\n%s\r\n", len(value), value)
