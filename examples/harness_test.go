@@ -98,14 +98,24 @@ func buildCopy(name string) (program string, err error) {
 	return program, nil
 }
 
+// command returns the command that runs an example. The end of ctx interrupts it: a killed example would
+// leave the processes that it has started.
+func command(ctx context.Context, t *testing.T, name string, args []string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.CommandContext(ctx, build(t, name), args...) //nolint:gosec // the example
+	cmd.Dir = t.TempDir()
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	cmd.WaitDelay = 10 * time.Second
+	return cmd
+}
+
 // run runs an example to its end and returns what it printed. It fails the test unless the example exits
 // with 0.
 func run(t *testing.T, name string, args ...string) (stdout string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, build(t, name), args...) //nolint:gosec // the example
-	cmd.Dir = t.TempDir()
+	cmd := command(ctx, t, name, args)
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	if err := cmd.Run(); err != nil {
@@ -118,6 +128,7 @@ func run(t *testing.T, name string, args ...string) (stdout string) {
 type process struct {
 	name string
 	cmd  *exec.Cmd
+	pipe io.Closer     // its output
 	done chan struct{} // closed when its output has ended
 	mu   struct {
 		sync.Mutex
@@ -125,15 +136,13 @@ type process struct {
 	}
 }
 
-// start starts an example that the end of the test kills.
+// start starts an example. The end of the test interrupts it, and kills it if it does not end.
 func start(t *testing.T, name string, args ...string) *process {
 	t.Helper()
 	p := &process{name: name, done: make(chan struct{})}
-	p.cmd = exec.CommandContext(t.Context(), build(t, name), args...) //nolint:gosec // the example
-	p.cmd.Dir = t.TempDir()
+	p.cmd = command(t.Context(), t, name, args)
 	r, w := io.Pipe()
-	p.cmd.Stdout, p.cmd.Stderr = w, w
-	p.cmd.WaitDelay = 10 * time.Second // its children may keep the pipe open
+	p.pipe, p.cmd.Stdout, p.cmd.Stderr = w, w, w
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -146,15 +155,30 @@ func start(t *testing.T, name string, args ...string) *process {
 		}
 	}()
 	t.Cleanup(func() {
-		_ = p.cmd.Process.Kill() // may have ended
-		_ = p.cmd.Wait()         // killed
-		_ = w.Close()            // never fails
+		_ = p.cmd.Wait() // the context of the test has ended
+		_ = w.Close()    // never fails
 		<-p.done
 		if t.Failed() {
 			t.Logf("%s %q printed:\n%s", name, args, p.output())
 		}
 	})
 	return p
+}
+
+// interrupt interrupts p, as Ctrl-C does, and waits until it has ended. It fails the test unless p exits
+// with 0.
+func (p *process) interrupt(t *testing.T) {
+	t.Helper()
+	if err := p.cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	late := time.AfterFunc(limit, func() { _ = p.cmd.Process.Kill() }) // it may have ended
+	defer late.Stop()
+	if err := p.cmd.Wait(); err != nil {
+		t.Errorf("%s, interrupted: %v\n%s", p.name, err, p.output())
+	}
+	_ = p.pipe.Close() // never fails
+	<-p.done
 }
 
 // output returns the lines that p has printed so far, to stdout and stderr.
@@ -173,6 +197,14 @@ func (p *process) find(t *testing.T, pattern string) (match []string) {
 		return match != nil
 	})
 	return match
+}
+
+// matches fails the test unless the output of an example matches pattern.
+func matches(t *testing.T, output, pattern string) {
+	t.Helper()
+	if !regexp.MustCompile(pattern).MatchString(output) {
+		t.Errorf("printed\n%swant a match of %s", output, pattern)
+	}
 }
 
 // Every example has a row in README.md and a test that runs it.

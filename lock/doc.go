@@ -29,6 +29,9 @@
 // the state of a name, List iterates over all names, and ForceRelease takes a lock
 // away from a holder that has stopped.
 //
+// The commands LOCK.ACQUIRE and LOCK.RELEASE give programs in other languages the same locks: see
+// examples/samelock.
+//
 // Every lease has a fencing token that rises from lease to lease of a name. Give it
 // to the resource that the lock protects: see [Lease.Token] and package fence.
 //

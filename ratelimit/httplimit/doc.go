@@ -9,6 +9,8 @@
 //	…
 //	http.ListenAndServe(addr, limited.Wrap(mux))
 //
+// The program examples/ratelimit is a server with such a limit.
+//
 // The limiter is a ratelimit.Limiter, Leased, Window or Quota. With a
 // ratelimit.Concurrency instead, a request holds a place until its handler returns; a
 // handler that runs long after its client has hung up may lose the place to another
