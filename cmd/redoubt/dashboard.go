@@ -3,19 +3,19 @@ package main
 import (
 	"errors"
 	"log/slog"
-	"net"
 	"net/http"
 	"time"
 
 	"github.com/redoubt-go/redoubt/internal/dashboard"
 	"github.com/redoubt-go/redoubt/internal/dashboard/served"
 	"github.com/redoubt-go/redoubt/internal/server"
+	"github.com/redoubt-go/redoubt/internal/socket"
 )
 
 // withDashboard serves the dashboard at / beside the paths of inner.
 func (w *webServer) withDashboard(inner *http.ServeMux, f *serveFlags, sources func() []dashboard.Source, log *slog.Logger) error {
 	d, err := dashboard.New(dashboard.Options{
-		Sources: sources, Hosts: f.httpHosts, Exposed: reachable(w.listener.Addr()), Version: readBuildVersion(), Logger: log,
+		Sources: sources, Hosts: f.httpHosts, Exposed: socket.Exposed(w.listener.Addr()), Version: readBuildVersion(), Logger: log,
 	})
 	if err != nil {
 		return fail(exitUsage, err)
@@ -23,12 +23,6 @@ func (w *webServer) withDashboard(inner *http.ServeMux, f *serveFlags, sources f
 	w.dashboard = d
 	inner.Handle("/", d)
 	return nil
-}
-
-// reachable reports whether other machines can reach an address.
-func reachable(a net.Addr) bool {
-	tcp, ok := a.(*net.TCPAddr)
-	return ok && !tcp.IP.IsLoopback()
 }
 
 // sourceOf returns the source of the dashboard for one back end.
