@@ -202,6 +202,11 @@ outages: needed ## Kills servers of a pool under `redoubt lock`, a Go service an
 	@cd internal/test/outages && "$(CURDIR)/bin/outages.test" -test.run '^TestOutages$$' -test.timeout 0 -test.v \
 		-duration "$(or $(DURATION),1h)" -every "$(or $(EVERY),1m)" -seed "$(or $(SEED),0)"
 
+.PHONY: flashsale
+flashsale: ## Sells 100 bottles to 20,000 buyers in seven ways and draws the results; ARGS="-url redis://... -step lock,stock"
+	@mkdir -p bin
+	cd examples && go run ./flashsale -svg ../bin/flash-sale.svg $(ARGS)
+
 .PHONY: bench
 bench: ## Measures beside peers; ARGS="-suite locks"; raw output goes to bench/results
 	cd bench && go run . $(ARGS)

@@ -4,10 +4,10 @@ go 1.26.0
 
 replace github.com/redoubt-go/redoubt => ../
 
-require github.com/redoubt-go/redoubt v0.1.0
-
 require (
 	github.com/netresearch/go-cron v0.9.1
+	github.com/redis/go-redis/v9 v9.23.0
+	github.com/redoubt-go/redoubt v0.1.0
 	modernc.org/sqlite v1.60.0
 )
 
@@ -18,7 +18,6 @@ require (
 	github.com/mattn/go-isatty v0.0.24 // indirect
 	github.com/maypok86/otter/v2 v2.4.0 // indirect
 	github.com/ncruces/go-strftime v1.0.0 // indirect
-	github.com/redis/go-redis/v9 v9.23.0 // indirect
 	github.com/remyoudompheng/bigfft v0.0.0-20230129092748-24d4a6f8daec // indirect
 	go.uber.org/atomic v1.12.0 // indirect
 	golang.org/x/sys v0.48.0 // indirect
