@@ -22,7 +22,7 @@ var (
 	bfErrorRate = "how often an item that was never added may get 1, for all filters together: above 0 and below 1; more than 0.25 counts as 0.25"
 	bfOnModule  = "If the back end has the RedisBloom module, it runs the command."
 	bfSteps     = "Many items are added in steps, in their order, so that the back end serves other clients in between. They may see some of the items before all are in; after an error the items of earlier steps stay. Inside MULTI there is only one step, which takes some hundred items, or one item where there are 1,000 filters."
-	bfNew       = "1, in RESP3 true, if the item is new; 0 or false if it may have been added before"
+	bfNew       = "1 or true if the item is new; 0 or false if it may have been added before"
 )
 
 // bloomCommand sets the fields that all commands of RedisBloom share.
@@ -80,7 +80,7 @@ var bloomCommands = []*Command{
 		Arity:      -3,
 		Flags:      []string{"write", "denyoom"},
 		Args:       []Arg{bfKey, {Name: "item", Type: "string", Use: Multiple, Summary: bfItem.Summary}},
-		Reply:      "Array, for each item: " + bfNew + ". It ends with an error at the first item that has no room.",
+		Reply:      "Array of an integer, in RESP3 a boolean, for each item: " + bfNew + ". It ends with an error at the first item that has no room.",
 		Errors:     []string{"`" + bfFull + "`", "`" + bfNoLink + "`", docWrongType, docTooLarge, docTooMuch},
 		Notes:      []string{bfSteps},
 		Examples:   []Example{{"BF.MADD seen bob bob", "1) (integer) 1\n2) (integer) 0"}},
@@ -103,7 +103,7 @@ var bloomCommands = []*Command{
 			Arg{Name: "items", Type: "pure-token", Token: "ITEMS", Summary: "the items follow"},
 			Arg{Name: "item", Type: "string", Use: Multiple, Summary: bfItem.Summary},
 		),
-		Reply: "Array, as the reply to BF.MADD.",
+		Reply: "Array of an integer, in RESP3 a boolean, for each item, as the reply to BF.MADD.",
 		Errors: []string{
 			docArity("bf.insert"), "`Bad capacity`", "`Bad error rate`", "`Bad expansion`", "`" + bfUnknown + "`",
 			"`" + bfNotFound + "`: with NOCREATE", "`" + bfFull + "`", "`" + bfNoLink + "`", docWrongType, docTooLarge, docTooMuch,
@@ -132,7 +132,7 @@ var bloomCommands = []*Command{
 		Arity:      -3,
 		Flags:      []string{"readonly", "fast"},
 		Args:       []Arg{bfKey, {Name: "item", Type: "string", Use: Multiple, Summary: bfItem.Summary}},
-		Reply:      "Array, for each item the reply of BF.EXISTS.",
+		Reply:      "Array of an integer, in RESP3 a boolean, for each item, as the reply to BF.EXISTS.",
 		Errors:     []string{docTooMuch},
 		Examples:   []Example{{"BF.MEXISTS seen ann zoe", "1) (integer) 1\n2) (integer) 0"}},
 		Plan: func(env *Env, args [][]byte) Plan {
@@ -160,7 +160,7 @@ var bloomCommands = []*Command{
 		}}},
 		Reply:    "Map: `Capacity`, `Size`, `Number of filters`, `Number of items inserted`, `Expansion rate`. With a field, in RESP2 an array of its value, in RESP3 a map of it.",
 		Errors:   []string{docArity("bf.info"), "`" + bfNotFound + "`", "`" + bfBadField + "`", docWrongType},
-		Examples: []Example{{"BF.INFO seen ITEMS", "1) (integer) 3"}},
+		Examples: []Example{{"BF.INFO seen", "1) \"Capacity\"\n2) (integer) 1000\n…"}},
 		Plan:     planFilterInfo,
 	}),
 	bloomCommand(Command{

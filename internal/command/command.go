@@ -45,7 +45,10 @@ type Command struct {
 	// Reply says what comes back, and Errors which errors.
 	Reply  string
 	Errors []string
-	// Examples are calls and what redis-cli prints for them.
+	// Before has calls that prepare the examples, each with its reply on further lines where the examples
+	// use it. Readers don't see them.
+	Before []string
+	// Examples are calls and what redis-cli prints for them. A test runs the examples of a page in order.
 	Examples []Example
 	// Module says that the command is one of a Redis module: a back end that
 	// has it runs it itself.

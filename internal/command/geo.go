@@ -92,9 +92,9 @@ var geoCommands = []*Command{
 		Arity:      -3,
 		Flags:      []string{"readonly", "noscript"},
 		Args:       []Arg{geoName, many(geoMember)},
-		Reply:      "Array: longitude and latitude of each member, to half a metre; null for a member that is not in the index.",
+		Reply:      "Array: longitude and latitude of each member, to half a metre, as strings, in RESP3 as doubles; null for a member that is not in the index.",
 		Errors:     []string{docMember},
-		Examples:   []Example{{"GEOIDX.POS taxis taxi:1 taxi:9", "1) 1) \"13.377699553966522\"\n   2) \"52.516299654519464\"\n2) (nil)"}},
+		Examples:   []Example{{"GEOIDX.POS taxis taxi:1 taxi:9", "1) 1) \"13.377702534198761\"\n   2) \"52.51630091239534\"\n2) (nil)"}},
 		Plan: func(env *Env, args [][]byte) Plan {
 			return planGeo(env, args, args[2:], func(ctx context.Context, x *geo.Index, members []string) (geoReply, error) {
 				points, err := x.PosMany(ctx, members)
@@ -121,6 +121,7 @@ var geoCommands = []*Command{
 		Args:       []Arg{geoName, named(geoMember, "member1"), named(geoMember, "member2"), optional(geoUnit)},
 		Reply:      "Bulk string: the distance along the great circle in the unit, metres by default, with four decimals. Null when one of them is not in the index.",
 		Errors:     []string{docSyntax, docMember},
+		Before:     []string{"GEOIDX.ADD taxis 13.4050 52.5200 taxi:2"},
 		Examples:   []Example{{"GEOIDX.DIST taxis taxi:1 taxi:2 KM", "\"1.8929\""}},
 		Plan: func(env *Env, args [][]byte) Plan {
 			unit, ok := geo.Metre, true

@@ -99,6 +99,7 @@ var limitCommands = []*Command{
 		Args:     []Arg{limitKey, {Name: "n", Type: "integer", Summary: "tokens to take, all or none: at least 1"}, limitMax, limitLists},
 		Reply:    "Array of seven: the five of LIMIT.TAKE; ms until the caller may act, 0 for now; a receipt for LIMIT.CANCEL, empty when refused. The time of a refusal is until the same call is allowed without waiting.",
 		Errors:   limitErrors(docSyntax, docLimits, docTokens, docMax),
+		Before:   []string{"LIMIT.TAKE telescope 1 1 3600000 1"},
 		Examples: []Example{{"LIMIT.RESERVE telescope 1 MAX 7200000 1 3600000 1", "1) (integer) 1\n2) (integer) 0\n3) (integer) 0\n4) (integer) 7200000\n5) (integer) -1\n6) (integer) 3600000\n7) \"5f2b:3600:0:3600:0:1760007200000000000\""}},
 		Plan:     planLimitReserve,
 	}),
@@ -148,6 +149,7 @@ var limitCommands = []*Command{
 		Args:     []Arg{limitKey, optionalLimits},
 		Reply:    decisionReply + " It is allowed if there is one token.",
 		Errors:   limitErrors(docSyntax, docLimits, docNoLimit),
+		Before:   []string{"LIMIT.RESET user:42"},
 		Examples: []Example{{"LIMIT.PEEK user:42 10 1000 10", "1) (integer) 1\n2) (integer) 10\n3) (integer) 0\n4) (integer) 0\n5) (integer) -1"}},
 		Notes:    []string{"LIMIT.WINDOW and LIMIT.QUOTA do so with an n of 0."},
 		Plan: func(env *Env, args [][]byte) Plan {
@@ -168,6 +170,7 @@ var limitCommands = []*Command{
 		Args:       []Arg{limitKey},
 		Reply:      "Integer: 1 when anything had been taken, 0 otherwise.",
 		Errors:     []string{"`ERR redoubt: invalid name: …`"},
+		Before:     []string{"LIMIT.TAKE user:42 1 10 1000 10"},
 		Examples:   []Example{{"LIMIT.RESET user:42", "(integer) 1"}},
 		Notes:      []string{"A limit of CL.THROTTLE is a key of its own name: DEL resets it."},
 		Plan: func(env *Env, args [][]byte) Plan {
@@ -196,6 +199,7 @@ var limitCommands = []*Command{
 		},
 		Reply:    decisionReply + " It is the state afterwards, as of LIMIT.PEEK.",
 		Errors:   limitErrors(docSyntax, docLimits, docTokens, docNoLimit, "`ERR redoubt: id has … bytes; want at most 512`"),
+		Before:   []string{"LIMIT.TAKE user:42 1 10 1000 10"},
 		Examples: []Example{{"LIMIT.REFUND user:42 1 order:1 10 1000 10", "1) (integer) 1\n2) (integer) 10\n3) (integer) 0\n4) (integer) 0\n5) (integer) -1"}},
 		Plan: func(env *Env, args [][]byte) Plan {
 			c, fault := limitCallOf(args)
@@ -238,6 +242,7 @@ var limitCommands = []*Command{
 		Args:     []Arg{{Name: "name", Type: "key", Summary: limitKey.Summary}, limitTokens},
 		Reply:    decisionReply,
 		Errors:   limitErrors(docTokens, docNoLimit),
+		Before:   []string{"LIMIT.RESET partner-api"},
 		Examples: []Example{{"LIMIT.USE partner-api 1", "1) (integer) 1\n2) (integer) 99\n3) (integer) 0\n4) (integer) 10\n5) (integer) -1"}},
 		Plan: func(env *Env, args [][]byte) Plan {
 			c, fault := limitCallOf(args)

@@ -86,7 +86,10 @@ var lockAdminCommands = []*Command{
 		Args:       lsArgs,
 		Reply:      lsReply("LOCK.INFO"),
 		Errors:     lsErrors(),
-		Examples:   []Example{{"LOCK.LS MATCH orders:*", "1) \"0\"\n2) 1)  1) \"name\"\n       2) \"orders:42\"\n       3) \"mode\"\n       4) \"exclusive\"\n       …"}},
+		Before: []string{
+			"LOCK.ACQUIRE orders:42 30000 ID 5f2d LABEL web-1\n1) \"5f2d\"\n2) (integer) 1760000000000000\n3) (integer) 30000",
+		},
+		Examples: []Example{{"LOCK.LS MATCH orders:*", "1) \"0\"\n2) 1)  1) \"name\"\n       2) \"orders:42\"\n       3) \"mode\"\n       4) \"exclusive\"\n       …"}},
 		Plan: func(env *Env, args [][]byte) Plan {
 			return planLS(env, args, wire.Page, func(dst []byte, p resp.Protocol, l listing.Listed[wire.Info]) []byte {
 				dst = resp.AppendMap(dst, p, 5)

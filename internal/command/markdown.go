@@ -1,28 +1,72 @@
 package command
 
 import (
+	_ "embed"
 	"fmt"
 	"strings"
 )
 
-// Markdown returns the documentation of all commands: docs/commands.md.
+// notes are about the commands in general.
+//
+//go:embed notes.md
+var notes string
+
+const (
+	generated = "<!-- Generated from the table in internal/command/ by `go generate ./internal/command`. Do not edit. -->\n\n"
+	intro     = "A Redoubt server adds these commands to the commands of its back end, which pass through unchanged. Case does not matter in names and tokens. Words in `[]` are optional. Durations are whole milliseconds.\n"
+)
+
+// A family is a group of commands with a page of its own.
+type family struct{ group, title, page string }
+
+// families are in the order of the table.
+var families = []family{
+	{"ratelimit", "Rate limits", ""},
+	{"lock", "Locks and semaphores", ""},
+	{"fence", "Fencing", ""},
+	{"queue", "Queues", "[queues](../queues.md)"},
+	{"stock", "Stock", ""},
+	{"bloom", "Bloom filters", ""},
+	{"ttlhash", "Hashes whose fields expire", "[expiring hashes](../expiring-hashes.md)"},
+	{"geo", "Positions", "[positions](../geo.md)"},
+}
+
+// Markdown returns the documentation of all commands as one document.
 func Markdown() string {
 	var b strings.Builder
-	b.WriteString("# Commands\n\n")
-	b.WriteString("<!-- Generated from the table in internal/command/ by `go generate ./internal/command`. Do not edit. -->\n\n")
-	b.WriteString("A Redoubt server adds these commands to the commands of its back end, which pass through unchanged. Case does not matter in names and tokens. Words in `[]` are optional. Durations are whole milliseconds.\n\n")
-	group := ""
-	for _, c := range table {
-		if c.Group != group {
-			group = c.Group
-			fmt.Fprintf(&b, "- **%s**\n", group)
-		}
-		fmt.Fprintf(&b, "  - [%s](#%s): %s\n", c.Name, anchor(c.Name), c.Summary)
-	}
+	b.WriteString("# Commands\n\n" + intro)
 	for _, c := range table {
 		c.markdown(&b)
 	}
 	return b.String()
+}
+
+// Pages returns the documentation of the commands by file, from docs/ on: commands.md, which lists them,
+// and a page for each family.
+func Pages() map[string]string {
+	var list strings.Builder
+	list.WriteString("# Commands\n\n" + generated + intro + "\n" + notes)
+	pages := make(map[string]string)
+	for _, f := range families {
+		file := "commands/" + f.group + ".md"
+		fmt.Fprintf(&list, "\n## %s\n\n", f.title)
+		var b strings.Builder
+		fmt.Fprintf(&b, "# Commands: %s\n\n%s", strings.ToLower(f.title[:1])+f.title[1:], generated)
+		b.WriteString("[All commands](../commands.md), with the shapes of replies and notes on clients.")
+		if f.page != "" {
+			b.WriteString(" The page for people: " + f.page + ".")
+		}
+		b.WriteString("\n")
+		for _, c := range table {
+			if c.Group == f.group {
+				fmt.Fprintf(&list, "- [%s](%s#%s): %s\n", c.Name, file, anchor(c.Name), c.Summary)
+				c.markdown(&b)
+			}
+		}
+		pages[file] = b.String()
+	}
+	pages["commands.md"] = list.String()
+	return pages
 }
 
 // anchor is what Markdown renderers make of a heading.
@@ -76,7 +120,7 @@ func (a Arg) syntax() string {
 
 func (c *Command) markdown(b *strings.Builder) {
 	fmt.Fprintf(b, "\n## %s\n\n%s\n\n", c.Name, c.Summary)
-	fmt.Fprintf(b, "```\n%s\n```\n\n", c.Syntax())
+	fmt.Fprintf(b, "```text\n%s\n```\n\n", c.Syntax())
 	fmt.Fprintf(b, "Since %s. Complexity: %s. Flags: %s.\n\n", c.Since, c.Complexity, strings.Join(c.Flags, ", "))
 	if len(c.Args) > 0 {
 		b.WriteString("| Argument | Type | Meaning |\n|---|---|---|\n")
@@ -90,8 +134,15 @@ func (c *Command) markdown(b *strings.Builder) {
 			fmt.Fprintf(b, "- %s\n", e)
 		}
 	}
+	if len(c.Before) > 0 {
+		fmt.Fprintf(b, "\n<!-- setup\n> %s\n-->", strings.Join(c.Before, "\n> "))
+	}
 	for _, e := range c.Examples {
-		fmt.Fprintf(b, "\n```\n> %s\n%s\n```\n", e.Call, e.Reply)
+		lang := "redis"
+		if strings.Contains(e.Call, "…") {
+			lang += " norun: bytes are left out"
+		}
+		fmt.Fprintf(b, "\n```%s\n> %s\n%s\n```\n", lang, e.Call, e.Reply)
 	}
 	for _, n := range c.Notes {
 		fmt.Fprintf(b, "\n%s\n", n)

@@ -172,6 +172,10 @@ var queueCommands = []*Command{
 		Reply: "Integer: 1 when the message was still held, and is returned, or dead after its last attempt; 0 when it was no longer held.",
 		Errors: queueErrors(docSyntax, docInteger, docReceipt, docDelay,
 			fmt.Sprintf("`ERR redoubt: REASON has … bytes; want at most %d`", maxReason)),
+		Before: []string{
+			"QUEUE.PUT mail hello ID welcome:42",
+			"QUEUE.TAKE mail 1 30000\n1) 1) \"YXNkZmdoamtsw7bDcJhwelcome:42\"\n   2) \"welcome:42\"\n   3) (integer) 1\n   4) \"hello\"",
+		},
 		Examples: []Example{{"QUEUE.NACK mail YXNkZmdoamtsw7bDcJhwelcome:42 DELAY 60000 REASON \"no answer\"", "(integer) 1"}},
 		Plan:     planNack,
 	}),
@@ -185,8 +189,13 @@ var queueCommands = []*Command{
 			queueName, receiptArg,
 			{Name: "lease", Type: "integer", Unit: "ms", Summary: fmt.Sprintf("from now on: 1 to %d ms. It never shortens a lease", maxQueueTime)},
 		},
-		Reply:    "Integer: 1 when the message is held for at least this time, 0 when it is no longer held.",
-		Errors:   queueErrors(docInteger, docReceipt, docLease),
+		Reply:  "Integer: 1 when the message is held for at least this time, 0 when it is no longer held.",
+		Errors: queueErrors(docInteger, docReceipt, docLease),
+		Before: []string{
+			"QUEUE.CANCEL mail welcome:42",
+			"QUEUE.PUT mail hello ID welcome:42",
+			"QUEUE.TAKE mail 1 30000\n1) 1) \"YXNkZmdoamtsw7bDcJhwelcome:42\"\n   2) \"welcome:42\"\n   3) (integer) 1\n   4) \"hello\"",
+		},
 		Examples: []Example{{"QUEUE.EXTEND mail YXNkZmdoamtsw7bDcJhwelcome:42 30000", "(integer) 1"}},
 		Plan: func(env *Env, args [][]byte) Plan {
 			receipt := string(args[2])
@@ -212,6 +221,7 @@ var queueCommands = []*Command{
 		Reply:      "Array with the state that each message had: `pending`, and it is removed; `running`, and it is removed, though its consumer goes on until its next extend or settle, which is refused; `dead`, and it stays: see QUEUE.DELETE; `absent`.",
 		Errors:     queueErrors(docMessage, docMany, docOneStep, docManyRunning),
 		Notes:      []string{noteSteps},
+		Before:     []string{"QUEUE.PUT orders cancel:7 ID cancel:7 DELAY 900000"},
 		Examples:   []Example{{"QUEUE.CANCEL orders cancel:7 cancel:8", "1) \"pending\"\n2) \"absent\""}},
 		Plan: func(env *Env, args [][]byte) Plan {
 			return planIDs(env, args, wire.CancelCmd, wire.ReadCancel, wire.Cancel, func(dst []byte, _ resp.Protocol, states []wire.State) []byte {

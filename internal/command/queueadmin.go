@@ -57,7 +57,13 @@ var queueAdminCommands = []*Command{
 		Args:       []Arg{queueName, countArg, fromArg},
 		Reply:      "Array of two: how many messages have this state; an array of messages, each a " + messageReply + ".",
 		Errors:     queueErrors(docSyntax, docInteger, docCount, docFrom),
-		Examples:   []Example{{"QUEUE.DEAD mail 10", "1) (integer) 1\n2) 1)  1) \"id\"\n       2) \"welcome:42\"\n       3) \"state\"\n       4) \"dead\"\n       …"}},
+		Before: []string{
+			"QUEUE.CANCEL mail welcome:42",
+			"QUEUE.PUT mail hello ID welcome:42",
+			"QUEUE.TAKE mail 1 30000\n1) 1) \"YXNkZmdoamtsw7bDcJhwelcome:42\"\n   2) \"welcome:42\"\n   3) (integer) 1\n   4) \"hello\"",
+			"QUEUE.NACK mail YXNkZmdoamtsw7bDcJhwelcome:42 DEAD",
+		},
+		Examples: []Example{{"QUEUE.DEAD mail 10", "1) (integer) 1\n2) 1)  1) \"id\"\n       2) \"welcome:42\"\n       3) \"state\"\n       4) \"dead\"\n       …"}},
 		Plan: func(env *Env, args [][]byte) Plan {
 			return env.planMessages(args[1], queue.StateDead, args[2], args[3:])
 		},
@@ -164,7 +170,14 @@ var queueAdminCommands = []*Command{
 		Args:       []Arg{queueName},
 		Reply:      "Map of integers: messages that are `ready`, `due` later, `running`, `waiting` for others of their group, and `dead`; the ready ones by lane, `urgent`, `high`, `normal` and `low`; `oldest_ms`, the age of the oldest ready message; `next_ms` until the next is due, -1 without any; `paused`, 0 or 1; the limits `concurrency`, `interval_us` from one take to the next, and `burst`, 0 without.",
 		Errors:     queueErrors(),
-		Examples:   []Example{{"QUEUE.STATS mail", "1) \"ready\"\n2) (integer) 3\n3) \"due\"\n4) (integer) 1\n…"}},
+		Before: []string{
+			"FLUSHALL",
+			"QUEUE.PUT mail a",
+			"QUEUE.PUT mail b",
+			"QUEUE.PUT mail c",
+			"QUEUE.PUT mail d DELAY 60000",
+		},
+		Examples: []Example{{"QUEUE.STATS mail", "1) \"ready\"\n2) (integer) 3\n3) \"due\"\n4) (integer) 1\n…"}},
 		Plan: func(env *Env, args [][]byte) Plan {
 			return env.planQueue(args[1], wire.StatsCmd, func(dst []byte, p resp.Protocol, r redoubt.Reply) []byte {
 				s, err := wire.ReadStats(r)

@@ -100,7 +100,10 @@ var semaphoreCommands = []*Command{
 		Args:       []Arg{semaphoreName},
 		Reply:      fmt.Sprintf("Map: `taken`, how many permits are held; `holders`, an array of maps with `label`, `fence`, `ttl_ms` and `since_ms`, when it was taken in ms since 1970, at most %d, in the order in which their permits end; `fence`, the last fencing token, 0 a minute after the last permit; `waiters`, how many processes wait: all clients of one server count as one. Ids are never shown: anybody with an id can give the permit back.", lock.MaxHolders),
 		Errors:     lockErrors(),
-		Examples:   []Example{{"SEM.INFO geocoder", "1) \"taken\"\n2) (integer) 1\n3) \"holders\"\n4) 1) 1) \"label\"\n      2) \"web-1\"\n      3) \"fence\"\n      4) (integer) 1760000000000000\n      5) \"ttl_ms\"\n      6) (integer) 29137\n      7) \"since_ms\"\n      8) (integer) 1760000000000\n5) \"fence\"\n6) (integer) 1760000000000000\n7) \"waiters\"\n8) (integer) 0"}},
+		Before: []string{
+			"SEM.ACQUIRE geocoder 2 30000 ID 5f2c LABEL web-1\n1) \"5f2c\"\n2) (integer) 1760000000000000\n3) (integer) 30000",
+		},
+		Examples: []Example{{"SEM.INFO geocoder", "1) \"taken\"\n2) (integer) 1\n3) \"holders\"\n4) 1) 1) \"label\"\n      2) \"web-1\"\n      3) \"fence\"\n      4) (integer) 1760000000000000\n      5) \"ttl_ms\"\n      6) (integer) 29137\n      7) \"since_ms\"\n      8) (integer) 1760000000000\n5) \"fence\"\n6) (integer) 1760000000000000\n7) \"waiters\"\n8) (integer) 0"}},
 		Plan: func(env *Env, args [][]byte) Plan {
 			keys, err := wire.SemaphoreKeys(env.Client, string(args[1]))
 			if err != nil {

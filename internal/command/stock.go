@@ -139,6 +139,7 @@ var stockCommands = []*Command{
 		Args:       []Arg{stockName, stockID},
 		Reply:      "Integer: 1 when the units are back on sale; 0 when the reservation had expired before; -1 when it was committed, and the units stay sold; -2 when no reservation has this ID, or it was over more than an hour ago. A STOCK.RESERVE with the same ID that arrives later takes nothing. Repeating the command within an hour gives the same reply.",
 		Errors:     stockErrors(docStockID),
+		Before:     []string{"STOCK.RESERVE sku:42 1 900000 ID order-8"},
 		Examples:   []Example{{"STOCK.CANCEL sku:42 order-8", "(integer) 1"}},
 		Plan: func(env *Env, args [][]byte) Plan {
 			return planSettle(env, args, wire.CancelCmd, wire.Cancelled)
@@ -153,6 +154,11 @@ var stockCommands = []*Command{
 		Args:       []Arg{stockName},
 		Reply:      "Map of integers: units `total`, `available`, `reserved` and `sold`; `reservations` that hold units; `expired` reservations whose units still count as reserved, 0 unless more than 4,096 have expired since a command last changed the item; `next_ms` until the next reservation expires, -1 without any.",
 		Errors:     stockErrors(),
+		Before: []string{
+			"STOCK.RESERVE sku:42 1 900000 ID order-9",
+			"STOCK.COMMIT sku:42 order-9",
+			"STOCK.RESERVE sku:42 1 900000 ID order-10",
+		},
 		Examples: []Example{{"STOCK.INFO sku:42", "1) \"total\"\n2) (integer) 120\n3) \"available\"\n4) (integer) 117\n5) \"reserved\"\n6) (integer) 1\n7) \"sold\"\n8) (integer) 2\n" +
 			"9) \"reservations\"\n10) (integer) 1\n11) \"expired\"\n12) (integer) 0\n13) \"next_ms\"\n14) (integer) 893210"}},
 		Plan: func(env *Env, args [][]byte) Plan {

@@ -166,6 +166,7 @@ var hashCommands = []*Command{
 		Args:       []Arg{hashName},
 		Reply:      "Integer. It may count fields that expired less than a 64th of their TTL, or 128 ms, ago.",
 		Errors:     hashErrors(),
+		Before:     []string{"TTLHASH.SET sessions ann token-1 1800000"},
 		Examples:   []Example{{"TTLHASH.LEN sessions", "(integer) 1"}},
 		Plan: func(env *Env, args [][]byte) Plan {
 			return planHashSweep(env, args, func(s wire.Sweep) int64 { return int64(s.Fields) })
