@@ -131,7 +131,7 @@ var goImports = []string{
 	"bytes", "context", "database/sql", "encoding/json", "errors", "fmt", "io", "iter", "log", "log/slog", "math/rand/v2",
 	"net", "net/http", "os", "os/signal", "strconv", "strings", "sync", "sync/atomic", "time",
 	"github.com/redis/go-redis/v9", "go.opentelemetry.io/otel/attribute", "go.opentelemetry.io/otel/trace",
-	ours, ours + "/bitmap", ours + "/bloom", ours + "/cache", ours + "/engine", ours + "/fence", ours + "/geo",
+	ours, ours + "/bitmap", ours + "/bloom", ours + "/cache", ours + "/dashboard", ours + "/engine", ours + "/fence", ours + "/geo",
 	ours + "/goredis", ours + "/hll", ours + "/lock", ours + "/queue", ours + "/ratelimit", ours + "/ratelimit/httplimit",
 	ours + "/ratelimit/policy", ours + "/scan", ours + "/server", ours + "/stock", ours + "/ttlhash",
 }
