@@ -383,8 +383,8 @@ func TestHealth(t *testing.T) {
 		status, _ := s.get(t, "/healthz")
 		return status == http.StatusOK
 	})
-	if status, _ := s.get(t, "/"); status != http.StatusNotFound {
-		t.Errorf("/: %d", status)
+	if status, _ := s.get(t, "/nothing"); status != http.StatusNotFound {
+		t.Errorf("/nothing: %d", status)
 	}
 }
 

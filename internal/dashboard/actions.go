@@ -20,11 +20,12 @@ import (
 const (
 	// actionTime is how long one step of an action may take.
 	actionTime = 10 * time.Second
-	// stepTime is when an action in steps answers, so that the page can show its progress.
-	stepTime = 300 * time.Millisecond
 	// maxAction is the size of the JSON of an action.
 	maxAction = 8 << 10
 )
+
+// stepTime is when an action in steps answers, so that the page can show its progress. Tests change it.
+var stepTime = 300 * time.Millisecond
 
 // An order is what a browser wants done.
 type order struct {

@@ -5,6 +5,9 @@ import "time"
 // SetAnswerTime changes how long a snapshot waits for the back end.
 func SetAnswerTime(d time.Duration) { answerTime = d }
 
+// SetStepTime changes when an action in steps answers.
+func SetStepTime(d time.Duration) { stepTime = d }
+
 // The bounds of a poll.
 const (
 	ScansPerTurn = scansPerTurn

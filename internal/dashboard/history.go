@@ -73,7 +73,7 @@ func (r *ring) add(at time.Time, values map[string]float64) {
 		r.sum[name] += v
 		r.n[name]++
 	}
-	if at.Sub(r.from) < r.step*9/10 { // samples may be a little early
+	if at.Sub(r.from) < r.step-pollEvery/2 { // samples may be a little early
 		return
 	}
 	mean := make(map[string]float64, len(r.sum))
