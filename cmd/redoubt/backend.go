@@ -145,6 +145,11 @@ func info(ctx context.Context, client *redoubt.Client, section string) map[strin
 	if err != nil {
 		return nil
 	}
+	return infoFields(text)
+}
+
+// infoFields returns the fields of a reply of INFO.
+func infoFields(text string) map[string]string {
 	fields := map[string]string{}
 	for line := range strings.Lines(text) {
 		if k, v, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {

@@ -103,6 +103,9 @@ func TestUsage(t *testing.T) {
 		{"stock rm", "stock rm: want one NAME, not 0"},
 		{"limit ls mail", `limit ls: unknown command "mail"`},
 		{"scan --null --json", "both --null and --json are given"},
+		{"top --interval=1ms", "interval is 1ms; want at least 100ms"},
+		{"top", "top needs a terminal; --json prints what it shows once"},
+		{"top now", "top: unknown command"},
 		{"scan tmp:*", "scan: unknown command"},
 		{"scan --match=[a", `invalid pattern: "[a" has a [ without a ]`},
 		{"scan --type=hsah", `Type is "hsah"; want string, list, `},
@@ -176,7 +179,7 @@ func TestVersion(t *testing.T) {
 // TestJSONEverywhere: every command that prints a result has --json. The others run a program, print a
 // script or serve.
 func TestJSONEverywhere(t *testing.T) {
-	without := []string{"serve", "lock", "lock run", "man", "top"}
+	without := []string{"serve", "lock", "lock run", "man"}
 	for cmd := range within(newRoot()) {
 		_, path, _ := strings.Cut(cmd.CommandPath(), " ")
 		if cmd.HasSubCommands() && path != "lock" || slices.Contains(without, path) {

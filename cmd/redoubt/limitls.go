@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -130,11 +131,15 @@ func printLimits(w io.Writer, states []limitListed) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	_, _ = fmt.Fprintln(table, "NAME\tKIND\tSTORED LIMIT\tFULL AGAIN IN")
 	for _, s := range states {
-		full := "-"
-		if s.ResetAfter > 0 {
-			full = rounded(s.ResetAfter)
-		}
-		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", printable(s.Name), s.Kind, cmp.Or(s.Stored, "-"), full)
+		_, _ = fmt.Fprintln(table, strings.Join(s.row(), "\t"))
 	}
 	return table.Flush()
+}
+
+func (s limitListed) row() []string {
+	full := "-"
+	if s.ResetAfter > 0 {
+		full = rounded(s.ResetAfter)
+	}
+	return []string{printable(s.Name), s.Kind, cmp.Or(s.Stored, "-"), full}
 }

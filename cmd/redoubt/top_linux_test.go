@@ -1,0 +1,226 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/rivo/uniseg"
+	"golang.org/x/sys/unix"
+
+	"github.com/redoubt-go/redoubt/internal/test/redistest"
+)
+
+// A terminal is a pseudo-terminal that a program runs on.
+type terminal struct {
+	t              *testing.T
+	master, slave  *os.File
+	cmd            *exec.Cmd
+	before         unix.Termios
+	mu             sync.Mutex
+	written        []byte // guarded by mu
+	closed, exited chan struct{}
+}
+
+// onTerminal starts redoubt on a new terminal of 80 columns and 24 lines.
+func onTerminal(t *testing.T, env []string, args ...string) *terminal {
+	t.Helper()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
+	must(err)
+	number, err := unix.IoctlGetInt(int(master.Fd()), unix.TIOCGPTN)
+	must(err)
+	must(unix.IoctlSetPointerInt(int(master.Fd()), unix.TIOCSPTLCK, 0))
+	slave, err := os.OpenFile("/dev/pts/"+strconv.Itoa(number), os.O_RDWR|unix.O_NOCTTY, 0)
+	must(err)
+	c := &terminal{t: t, master: master, slave: slave, closed: make(chan struct{}), exited: make(chan struct{})}
+	c.resize(80, 24)
+	before, err := unix.IoctlGetTermios(int(slave.Fd()), unix.TCGETS)
+	must(err)
+	c.before = *before
+	c.cmd = exec.CommandContext(t.Context(), binary, args...)
+	c.cmd.Env = append(environ(env...), "TERM=xterm")
+	c.cmd.Stdin, c.cmd.Stdout, c.cmd.Stderr = slave, slave, slave
+	c.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	must(c.cmd.Start())
+	go func() {
+		defer close(c.closed)
+		b := make([]byte, 4096)
+		for {
+			n, err := master.Read(b)
+			c.mu.Lock()
+			c.written = append(c.written, b[:n]...)
+			c.mu.Unlock()
+			if err != nil {
+				return
+			}
+		}
+	}()
+	go func() {
+		_ = c.cmd.Wait() // the exit code is in ProcessState
+		close(c.exited)
+	}()
+	t.Cleanup(func() {
+		_ = c.cmd.Process.Kill()
+		<-c.exited
+		_ = slave.Close()
+		_ = master.Close()
+		<-c.closed
+	})
+	return c
+}
+
+func (c *terminal) resize(columns, lines uint16) {
+	c.t.Helper()
+	if err := unix.IoctlSetWinsize(int(c.master.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Col: columns, Row: lines}); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+func (c *terminal) text() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return string(c.written)
+}
+
+// screen returns the lines of the last whole frame, without colors.
+func (c *terminal) screen() []string {
+	frames := strings.Split(c.text(), "\x1b[H")
+	for i := len(frames) - 1; i > 0; i-- {
+		if frame, _, whole := strings.Cut(frames[i], "\x1b[J"); whole {
+			return strings.Split(regexp.MustCompile(`\x1b\[[0-9;]*[mK]`).ReplaceAllString(frame, ""), "\r\n")
+		}
+	}
+	return nil
+}
+
+// shows waits until a line of the screen has all of these words.
+func (c *terminal) shows(words ...string) {
+	c.t.Helper()
+	eventually(c.t, "the screen shows "+strings.Join(words, ", "), func() bool {
+		for _, line := range c.screen() {
+			all := true
+			for _, word := range words {
+				all = all && strings.Contains(line, word)
+			}
+			if all {
+				return true
+			}
+		}
+		return false
+	})
+}
+
+func (c *terminal) types(keys string) {
+	c.t.Helper()
+	if _, err := c.master.WriteString(keys); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// restored checks that the program has ended with code and left the terminal as it was.
+func (c *terminal) restored(code int) {
+	c.t.Helper()
+	eventually(c.t, "it ends", func() bool {
+		select {
+		case <-c.exited:
+			return true
+		default:
+			return false
+		}
+	})
+	if got := c.cmd.ProcessState.ExitCode(); got != code {
+		c.t.Errorf("exit %d; want %d: %q", got, code, c.text())
+	}
+	after, err := unix.IoctlGetTermios(int(c.slave.Fd()), unix.TCGETS)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	if *after != c.before {
+		c.t.Errorf("the terminal's settings are %+v; before %+v", *after, c.before)
+	}
+	eventually(c.t, "the cursor and the first screen are back", func() bool {
+		_, rest, ok := strings.Cut(c.text(), "\x1b[?25h\x1b[?1049l")
+		return ok && !strings.Contains(rest, "\x1b")
+	})
+}
+
+// TestTop runs top on a terminal: lists, keys, a resize, and every way out.
+func TestTop(t *testing.T) {
+	r := redistest.Start(t)
+	env := []string{"REDOUBT_BACKEND=" + r.URL()}
+	for _, args := range [][]string{
+		{"queue", "put", "邮件队列", "hello"}, {"queue", "pause", "邮件队列"}, {"stock", "set", "sku:42", "100"}, {"limit", "try", "mail:42", "--rate", "1/h"},
+	} {
+		if code, _, stderr := runToEnd(t, env, args...); code != 0 {
+			t.Fatalf("redoubt %q: exit %d, %s", args, code, stderr)
+		}
+	}
+	c := onTerminal(t, env, "top", "--interval", "100ms")
+	c.shows("redoubt top", "Redis 7")
+	c.shows("邮件队列", "1", "paused")
+	if !strings.Contains(c.text(), "\x1b[1m") {
+		t.Error("it has no colors on a terminal")
+	}
+	if n := len(c.screen()); n != 24 {
+		t.Errorf("%d lines", n)
+	}
+	c.types("\x1b[D") // the list before the first is the last
+	c.shows("sku:42", "100")
+	c.types("3")
+	c.shows("mail:42", "limiter")
+	c.types("\x1b[D")
+	c.shows("there are none: redoubt lock deploy")
+	c.resize(30, 8)
+	eventually(t, "it is smaller", func() bool {
+		lines := c.screen()
+		for _, line := range lines {
+			if uniseg.StringWidth(line) > 30 {
+				return false
+			}
+		}
+		return len(lines) == 8
+	})
+	c.types("q")
+	c.restored(0)
+
+	for sig, code := range map[syscall.Signal]int{syscall.SIGTERM: 128 + 15, syscall.SIGHUP: 128 + 1, syscall.SIGQUIT: 128 + 3} {
+		c := onTerminal(t, append(env, "NO_COLOR=1"), "top")
+		c.shows("邮件队列")
+		if strings.Contains(c.text(), "\x1b[1m") {
+			t.Error("it has colors in spite of NO_COLOR")
+		}
+		if err := c.cmd.Process.Signal(sig); err != nil {
+			t.Fatal(err)
+		}
+		c.restored(code)
+	}
+	c = onTerminal(t, env, "top")
+	c.shows("邮件队列")
+	c.types("\x03")
+	c.restored(0)
+
+	code, out, _ := runToEnd(t, env, "top", "--json")
+	var s struct {
+		Server loadState
+		Queues []queueState
+		Locks  []lockState
+		Items  []itemState
+		Limits []limitListed
+	}
+	if err := json.Unmarshal([]byte(out), &s); err != nil || code != 0 || s.Server.Keys == 0 || s.Server.Clients == 0 ||
+		len(s.Queues) != 1 || s.Locks == nil || len(s.Items) != 1 || len(s.Limits) != 1 {
+		t.Errorf("top --json: exit %d, %v, %s", code, err, out)
+	}
+}
