@@ -74,7 +74,7 @@ func wrap(text string, width int) string {
 			at = 0
 			continue
 		}
-		for _, word := range strings.Fields(line) {
+		for word := range strings.FieldsSeq(line) {
 			w := uniseg.StringWidth(word)
 			switch {
 			case at == 0:

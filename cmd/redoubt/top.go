@@ -364,15 +364,15 @@ func (t *top) lines(width, height int) []string {
 		t.look.bold(cut(server, width)),
 		cut(fmt.Sprintf("%d clients (%d blocked)  %d commands/s  %s  %s", l.Clients, l.Blocked, t.perSecond, memory, keys(l.Keys)), width),
 	}
-	tabs := ""
+	var tabs strings.Builder
 	for i, v := range topViews {
-		tab := fmt.Sprintf(" %d %s ", i+1, v.title)
+		around := "  "
 		if i == t.view {
-			tab = fmt.Sprintf("[%d %s]", i+1, v.title)
+			around = "[]"
 		}
-		tabs += tab
+		fmt.Fprintf(&tabs, "%c%d %s%c", around[0], i+1, v.title, around[1])
 	}
-	lines = append(lines, t.look.name(cut(tabs, width)))
+	lines = append(lines, t.look.name(cut(tabs.String(), width)))
 
 	body := max(0, height-topAround)
 	head, rows := topViews[t.view].head, t.rows
