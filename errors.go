@@ -74,8 +74,9 @@ func (e ServerError) Code() string {
 func (e ServerError) Is(target error) bool {
 	switch target {
 	case ErrWrongType:
-		// Before 7.0 Redis puts the error of a command behind the place in the script that ran it.
-		return e.Code() == "WRONGTYPE" || strings.HasPrefix(string(e), "ERR Error running script") && strings.Contains(string(e), ": WRONGTYPE ")
+		// The scripts of Redoubt refuse a string of another form themselves. Before 7.0 Redis puts the error
+		// of a command behind the place in the script that ran it.
+		return strings.HasPrefix(string(e), "ERR redoubt: the key holds no ") || e.Code() == "WRONGTYPE" || strings.HasPrefix(string(e), "ERR Error running script") && strings.Contains(string(e), ": WRONGTYPE ")
 	case ErrRefused: // package server writes these texts
 		return strings.HasPrefix(string(e), "ERR redoubt: ") &&
 			(strings.Contains(string(e), " needs a pool with hash_tag: ") || strings.Contains(string(e), " is refused where "))

@@ -36,6 +36,8 @@ func TestWrongType(t *testing.T) {
 		{ServerError("ERR Error running script (call to f_2f1b): @user_script:12: @user_script: 12: " + text), true},
 		{fmt.Errorf("queue: orders: %w", ServerError(text)), true},
 		{UnknownOutcome(ServerError(text)), true},
+		{ServerError("ERR redoubt: the key holds no calendar"), true},
+		{ServerError("ERR redoubt: the key holds no quota script: 2f1b, on @user_script:12."), true},
 		{ServerError("ERR no such key 'WRONGTYPE '"), false},
 		{errors.New(text), false}, // its text alone
 		{nil, false},

@@ -17,7 +17,7 @@
 //	go run . -suite proxy     # redoubt serve --pools against nutcracker
 //	go run . -suite memcached # the same in front of memcached
 //	go run . -suite engine    # the embedded engine against redis-server
-//	go run . -suite cores     # what a second core brings to the embedded engine, part of engine
+//	go run . -suite cores     # what a second core brings to the embedded engine; engine includes it
 //	go run . -suite memory    # what a million of each type takes, beside redis-server
 //	go run . -suite lua       # our Lua interpreter beside others in pure Go
 //	go run . -suite pollers   # a small server on our poll loop, on others, and on goroutines
@@ -52,7 +52,7 @@ type config struct {
 }
 
 func main() {
-	suite := flag.String("suite", "all", "ratelimit, locks, handover, queue, stock, bloom, bitmap, geo, hll, ttlhash, scan, cache, serve, proxy, memcached, engine, cores, memory, lua, pollers, or all")
+	suite := flag.String("suite", "all", "ratelimit, locks, handover, queue, stock, bloom, bitmap, geo, hll, ttlhash, scan, cache, serve, proxy, memcached, engine (with cores), cores, memory, lua, pollers, or all")
 	rounds := flag.Int("rounds", 7, "interleaved rounds of each measurement")
 	duration := flag.Duration("duration", time.Second, "length of one measurement")
 	out := flag.String("out", "", "raw output file; default results/SUITE-DATE.txt")

@@ -226,11 +226,11 @@ func parseCalendar(name string, r redoubt.Reply) (Calendar, error) {
 	}
 	const most = 4 + int(MaxDay-MinDay)/8 + 1
 	if len(text) < 4 || len(text) > most {
-		return Calendar{}, fmt.Errorf("bitmap: the key of %q holds no calendar: it has %d bytes; want 4 to %d", name, len(text), most)
+		return Calendar{}, fmt.Errorf("%w: the key of %q holds no calendar: it has %d bytes; want 4 to %d", redoubt.ErrWrongType, name, len(text), most)
 	}
 	base := binary.BigEndian.Uint32([]byte(text[:4]))
 	if base%8 != 0 || base > uint32(MaxDay-MinDay) {
-		return Calendar{}, fmt.Errorf("bitmap: the key of %q holds no calendar", name)
+		return Calendar{}, fmt.Errorf("%w: the key of %q holds no calendar", redoubt.ErrWrongType, name)
 	}
 	return Calendar{base: Day(base) + MinDay, bits: text[4:]}, nil
 }

@@ -227,9 +227,6 @@ var queueCommands = []*Command{
 			return planIDs(env, args, wire.CancelCmd, wire.ReadCancel, wire.Cancel, func(dst []byte, _ resp.Protocol, states []wire.State) []byte {
 				dst = resp.AppendArray(dst, len(states))
 				for _, s := range states {
-					if s == wire.StateAbsent {
-						s = "absent" // QUEUE.FIND's script calls it "none"
-					}
 					dst = resp.AppendBulk(dst, string(s))
 				}
 				return dst

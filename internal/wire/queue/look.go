@@ -44,7 +44,7 @@ const (
 	// StateDone: it is done, and its result is kept.
 	StateDone State = "done"
 	// StateAbsent: the queue does not have it.
-	StateAbsent State = "none"
+	StateAbsent State = "absent"
 
 	// stateUnknown: one script could not look through all messages. See [look].
 	stateUnknown State = ""

@@ -13,7 +13,7 @@ local id = ARGV[1]
 local envelope = redis.call('HGET', KEYS[1], id)
 if not envelope then
   local result = redis.call('GET', KEYS[7])
-  return {result and 'done' or 'none', '', '', result or ''}
+  return {result and 'done' or 'absent', '', '', result or ''}
 end
 local state, score = 'waiting', redis.call('ZSCORE', KEYS[2], id)
 if score then
