@@ -238,7 +238,7 @@ func (c *Cache[K, V]) may(ctx context.Context, p place[K]) bool {
 	}
 	may, err := c.opts.Filter.MayContain(ctx, p.text)
 	if err != nil {
-		c.emit(ctx, Event{Kind: Trouble, Err: err})
+		c.emit(ctx, Event{Kind: ServerError, Err: err})
 		return true
 	}
 	if !may {
@@ -324,8 +324,8 @@ func (c *Cache[K, V]) emit(ctx context.Context, e Event) {
 		}
 	case Dropped:
 		n.drops.Add(1)
-	case Trouble:
-		n.troubles.Add(1)
+	case ServerError:
+		n.serverErrors.Add(1)
 	}
 	if c.opts.OnEvent != nil {
 		e.Cache = c.opts.Name

@@ -95,7 +95,7 @@ func TestFilter(t *testing.T) {
 		if n := e.Redis.Exists(t.Context(), e.key("absent")).Val(); n != 0 {
 			t.Error("a key is kept for what the filter refuses")
 		}
-		if s := c.Stats(); s.Refused != 1 || s.Troubles != 1 {
+		if s := c.Stats(); s.Refused != 1 || s.ServerErrors != 1 {
 			t.Errorf("%+v", s)
 		}
 	})

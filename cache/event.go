@@ -28,8 +28,8 @@ const (
 	// Dropped: a loaded value was not stored, because the key was invalidated, the lease was lost,
 	// or the value can't be stored; then Err says why.
 	Dropped EventKind = "dropped"
-	// Trouble: the server can't be reached, or refuses. The cache continues without it.
-	Trouble EventKind = "trouble"
+	// ServerError: the server can't be reached, or refuses. The cache continues without it.
+	ServerError EventKind = "server error"
 )
 
 // An Event is something that happened in a Cache, with the fields for metrics and spans.
@@ -37,20 +37,20 @@ type Event struct {
 	Kind EventKind
 	// Cache is [Options.Name].
 	Cache string
-	// Key is the text of the key; empty for Trouble.
+	// Key is the text of the key; empty for ServerError.
 	Key string
 	// Took is the time of a load or a wait.
 	Took time.Duration
 	Err  error
 }
 
-// Log returns a function for [Options.OnEvent] that logs to a logger: Trouble as Error, other
+// Log returns a function for [Options.OnEvent] that logs to a logger: ServerError as Error, other
 // events with an error as Warn, all others as Debug.
 func Log(logger *slog.Logger) func(ctx context.Context, e Event) {
 	return func(ctx context.Context, e Event) {
 		level := slog.LevelDebug
 		switch {
-		case e.Kind == Trouble:
+		case e.Kind == ServerError:
 			level = slog.LevelError
 		case e.Err != nil:
 			level = slog.LevelWarn

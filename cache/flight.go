@@ -170,7 +170,7 @@ func (c *Cache[K, V]) wait(ctx context.Context, f *flight[K, V], left time.Durat
 		defer w.Close()
 		woken, waiter = w.C, w.Verb+" "+w.Channel+" "+c.id
 	} else {
-		c.emit(ctx, Event{Kind: Trouble, Err: err}) // without a waiter it asks when the lease ends
+		c.emit(ctx, Event{Kind: ServerError, Err: err}) // without a waiter it asks when the lease ends
 	}
 	timer := time.NewTimer(0) // registers the waiter at once
 	defer timer.Stop()

@@ -150,7 +150,7 @@ func (c *Cache[K, V]) listen() {
 			return
 		}
 		if c.ctx.Err() == nil {
-			c.emit(context.WithoutCancel(c.ctx), Event{Kind: Trouble, Err: err})
+			c.emit(context.WithoutCancel(c.ctx), Event{Kind: ServerError, Err: err})
 		}
 		timer := time.NewTimer(wait)
 		select {

@@ -200,8 +200,8 @@ func TestServerDown(t *testing.T) {
 	if err := c.Invalidate(ctx, "1"); err == nil {
 		t.Error("an invalidation that nobody heard is no error")
 	}
-	if n := c.Stats().Troubles; n == 0 || n > 60 {
-		t.Errorf("%d troubles: the server is to be left alone for a while", n)
+	if n := c.Stats().ServerErrors; n == 0 || n > 60 {
+		t.Errorf("%d serverErrors: the server is to be left alone for a while", n)
 	}
 	// A value that was loaded without the server is as old as its load was long.
 	was := s.loads.Load()

@@ -93,7 +93,7 @@ func (c *Cache[K, V]) answers(ctx context.Context, r redoubt.Reply) bool {
 	if r.Err == nil {
 		return true
 	}
-	c.emit(ctx, Event{Kind: Trouble, Err: r.Err})
+	c.emit(ctx, Event{Kind: ServerError, Err: r.Err})
 	return isReply(r.Err)
 }
 

@@ -14,8 +14,8 @@ type Stats struct {
 	// Loads are calls of the source, for one key or a batch; LoadErrors are the loads that failed.
 	// Drops are loaded values that were not stored.
 	Loads, LoadErrors, Drops int64
-	// Troubles are commands that the server did not answer, or refused.
-	Troubles int64
+	// ServerErrors are commands that the server did not answer, or refused.
+	ServerErrors int64
 	// LocalEntries is the number of entries in the local level now.
 	LocalEntries int64
 }
@@ -23,8 +23,8 @@ type Stats struct {
 // counters are the counts of a Cache. Local hits are counted in many places, each with a cache line
 // of its own; otherwise the count would cost more than the hit.
 type counters struct {
-	hits, negatives, stale, refused, waits, loads, loadErrors, drops, troubles atomic.Int64
-	local                                                                      [localCounters]struct {
+	hits, negatives, stale, refused, waits, loads, loadErrors, drops, serverErrors atomic.Int64
+	local                                                                          [localCounters]struct {
 		atomic.Int64
 		_ [56]byte
 	}
@@ -38,7 +38,7 @@ func (c *Cache[K, V]) Stats() Stats {
 	s := Stats{
 		Hits: n.hits.Load(), Negatives: n.negatives.Load(), Stale: n.stale.Load(), Refused: n.refused.Load(),
 		Waits: n.waits.Load(), Loads: n.loads.Load(), LoadErrors: n.loadErrors.Load(), Drops: n.drops.Load(),
-		Troubles: n.troubles.Load(),
+		ServerErrors: n.serverErrors.Load(),
 	}
 	for i := range n.local {
 		s.LocalHits += n.local[i].Load()

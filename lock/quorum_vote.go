@@ -57,16 +57,16 @@ type vote struct {
 func (v vote) granted() bool { return v.answered && v.attempt.Status == wire.Acquired }
 func (v vote) held() bool    { return v.answered && v.attempt.Status == wire.Held }
 
-// A ballot is one attempt to get a majority. It goes on until all masters have answered,
+// A quorumAttempt is one attempt to get a majority. It goes on until all masters have answered,
 // also after its caller has left.
-type ballot struct {
+type quorumAttempt struct {
 	q  *Quorum
 	ts []target
 	r  Request
 
 	mu    sync.Mutex
 	votes []vote
-	lease *Lease // of a ballot that was won
+	lease *Lease // of an attempt that won a majority
 	lost  bool   // grants from now on are given back
 }
 
@@ -76,7 +76,7 @@ type votes []vote
 // attempt tries to acquire a majority once. Without lease and err other holders have too many
 // masters.
 func (q *Quorum) attempt(ctx context.Context, ts []target, w *wakeups) (*Lease, votes, error) {
-	b := &ballot{q: q, ts: ts, r: q.newRequest(), votes: make([]vote, len(ts))}
+	b := &quorumAttempt{q: q, ts: ts, r: q.newRequest(), votes: make([]vote, len(ts))}
 	need, all := q.need(), len(ts)
 	granted, answered, seen := 0, 0, 0
 	err := q.ask(ctx, q.patience(),
@@ -109,7 +109,7 @@ func (q *Quorum) attempt(ctx context.Context, ts []target, w *wakeups) (*Lease, 
 }
 
 // acquire asks one master.
-func (b *ballot) acquire(ctx context.Context, i int, w *wakeups) error {
+func (b *quorumAttempt) acquire(ctx context.Context, i int, w *wakeups) error {
 	m := b.q.masters[i]
 	waiter := w.listen(ctx, i)
 	v := vote{sent: time.Now()}
@@ -130,7 +130,7 @@ func (b *ballot) acquire(ctx context.Context, i int, w *wakeups) error {
 	return v.err
 }
 
-func (b *ballot) vote(i int) vote {
+func (b *quorumAttempt) vote(i int) vote {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.votes[i]
@@ -138,7 +138,7 @@ func (b *ballot) vote(i int) vote {
 
 // lose gives back the grants, and returns the votes. It returns when that is done or ctx
 // ends; the rest is done in the background.
-func (b *ballot) lose(ctx context.Context) votes {
+func (b *quorumAttempt) lose(ctx context.Context) votes {
 	b.mu.Lock()
 	b.lost = true
 	votes := slices.Clone(b.votes)
@@ -150,7 +150,7 @@ func (b *ballot) lose(ctx context.Context) votes {
 }
 
 // giveBack undoes the grant that one master may have given.
-func (b *ballot) giveBack(ctx context.Context, i int, v vote) {
+func (b *quorumAttempt) giveBack(ctx context.Context, i int, v vote) {
 	m, t := b.q.masters[i], b.ts[i]
 	switch {
 	case v.granted():
@@ -162,10 +162,10 @@ func (b *ballot) giveBack(ctx context.Context, i int, v vote) {
 	}
 }
 
-// confirm makes the lease of a ballot that was won. Its token is the largest one of the
+// confirm makes the lease of an attempt that won a majority. Its token is the largest one of the
 // majority. A majority must store it before the lease counts; masters that have not granted
 // the lease yet get it too.
-func (b *ballot) confirm(ctx context.Context) (*Lease, error) {
+func (b *quorumAttempt) confirm(ctx context.Context) (*Lease, error) {
 	q, need := b.q, b.q.need()
 	b.mu.Lock()
 	votes := slices.Clone(b.votes)

@@ -23,7 +23,7 @@ const (
 // each wake-up.
 func (q *Quorum) wait(ctx context.Context, ts []target) (*Lease, error) {
 	w := q.lines.wakeups(ts[0].key(), func() *wakeups {
-		return &wakeups{q: q, ts: ts, c: make(chan struct{}, 1), places: make([]standing, len(ts))}
+		return &wakeups{q: q, ts: ts, c: make(chan struct{}, 1), places: make([]waiterPlace, len(ts))}
 	})
 	timer := time.NewTimer(maxPoll)
 	defer timer.Stop()
@@ -74,11 +74,11 @@ type wakeups struct {
 	mu     sync.Mutex
 	ended  bool // the last caller of the line is leaving
 	gone   bool // and has left
-	places []standing
+	places []waiterPlace
 }
 
-// A standing is a place in the queue of one master.
-type standing struct {
+// A waiterPlace is a place in the queue of one master.
+type waiterPlace struct {
 	w      *redoubt.Waiter
 	queued bool // the line may be in the queue
 	stop   chan struct{}
@@ -106,7 +106,7 @@ func (w *wakeups) listen(ctx context.Context, i int) string {
 		waiter.Close()
 		return ""
 	}
-	p = standing{w: waiter, stop: make(chan struct{})}
+	p = waiterPlace{w: waiter, stop: make(chan struct{})}
 	w.places[i] = p
 	go func() {
 		for {

@@ -131,7 +131,7 @@ func (c *consumer) run(ctx context.Context) error {
 				timer.Reset(next)
 				break
 			}
-			c.trouble(ctx, err)
+			c.serverError(ctx, err)
 			_, refused := errors.AsType[redoubt.ServerError](err)
 			// A server that loads its data refuses too, until the call's time is over.
 			refused = refused && !errors.Is(err, context.DeadlineExceeded)
@@ -445,6 +445,6 @@ func (c *consumer) limited(ctx context.Context, jobs []*Job) []error {
 	return c.work(ctx, jobs)
 }
 
-func (c *consumer) trouble(ctx context.Context, err error) {
-	c.opts.OnEvent(ctx, Event{Kind: Trouble, Queue: c.name, Err: err})
+func (c *consumer) serverError(ctx context.Context, err error) {
+	c.opts.OnEvent(ctx, Event{Kind: ServerError, Queue: c.name, Err: err})
 }

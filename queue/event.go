@@ -9,7 +9,7 @@ import (
 // EventKind says what an [Event] reports.
 type EventKind string
 
-// The kinds of events. All but Trouble are about one message.
+// The kinds of events. All but ServerError are about one message.
 const (
 	// Started: a handler begins to work on the message.
 	Started EventKind = "started"
@@ -26,9 +26,9 @@ const (
 	HandedBack EventKind = "handed back"
 	// Lost: the lease is lost, and the handler's result is ignored.
 	Lost EventKind = "lost"
-	// Trouble: the server can't be reached, refuses a call, or may evict keys: see
+	// ServerError: the server can't be reached, refuses a call, or may evict keys: see
 	// [ErrEviction]. The consumer goes on.
-	Trouble EventKind = "trouble"
+	ServerError EventKind = "server error"
 )
 
 // An Event reports what a consumer or a scheduler did. See [Options.OnEvent].
@@ -36,9 +36,9 @@ type Event struct {
 	Kind EventKind
 	// Queue is the queue's name.
 	Queue string
-	// Job is the message; nil for Trouble.
+	// Job is the message; nil for ServerError.
 	Job *Job
-	// Err is the handler's error, or the trouble.
+	// Err is the handler's error, or the error of the server.
 	Err error
 	// Took is how long the handler ran.
 	Took time.Duration
@@ -47,14 +47,14 @@ type Event struct {
 }
 
 // Log returns a function for [Options.OnEvent] that logs to logger: Retried and Lost as
-// Warn, Died and Trouble as Error, all others as Debug.
+// Warn, Died and ServerError as Error, all others as Debug.
 func Log(logger *slog.Logger) func(ctx context.Context, e Event) {
 	return func(ctx context.Context, e Event) {
 		level := slog.LevelDebug
 		switch e.Kind {
 		case Retried, Lost:
 			level = slog.LevelWarn
-		case Died, Trouble:
+		case Died, ServerError:
 			level = slog.LevelError
 		default:
 		}

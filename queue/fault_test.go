@@ -68,8 +68,8 @@ func TestLostPumpReply(t *testing.T) {
 				t.Errorf("%d: %v", i, kinds)
 			}
 		}
-		if n := len(log.trouble()); n != 3 {
-			t.Errorf("%d troubles were told", n)
+		if n := len(log.serverError()); n != 3 {
+			t.Errorf("%d errors of the server were told", n)
 		}
 	})
 }

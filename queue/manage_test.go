@@ -221,7 +221,7 @@ func TestEvictionIsReported(t *testing.T) {
 		var log events
 		run(t, e.queue(t, queue.Options{OnEvent: log.add}), func(context.Context, *queue.Delivery[string]) error { return nil }, queue.RunOptions{})
 		eventually(t, "it is reported", func() bool {
-			errs := log.trouble()
+			errs := log.serverError()
 			return len(errs) == 1 && errors.Is(errs[0], queue.ErrEviction)
 		})
 	})

@@ -53,7 +53,7 @@ type BatchOptions struct {
 // message is settled.
 //
 // Run extends leases while handlers run. It retries a server that it can't reach, and
-// reports events and troubles to [Options.OnEvent]. It returns an error for invalid
+// reports events and errors of the server to [Options.OnEvent]. It returns an error for invalid
 // arguments, when the server refuses the first call, and when the client is closed,
 // which matches redoubt.ErrClosed. It also returns an error if it can't settle the last
 // messages within 10 s after the grace period; those will be handled again.
@@ -105,7 +105,7 @@ func (c *consumer) checkEviction(ctx context.Context) {
 		err := checkEviction(call, c.client, c.keys)
 		cancel()
 		if errors.Is(err, ErrEviction) {
-			c.trouble(ctx, err)
+			c.serverError(ctx, err)
 		}
 		if err == nil || errors.Is(err, ErrEviction) {
 			return

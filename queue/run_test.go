@@ -37,11 +37,11 @@ func (l *events) of(id string) (kinds []queue.EventKind) {
 	return kinds
 }
 
-func (l *events) trouble() (errs []error) {
+func (l *events) serverError() (errs []error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, e := range l.list {
-		if e.Kind == queue.Trouble {
+		if e.Kind == queue.ServerError {
 			errs = append(errs, e.Err)
 		}
 	}

@@ -43,7 +43,7 @@ const scheduleLook = time.Minute
 // skipped. After you remove an entry its next message is still due once; cancel it if
 // that matters.
 //
-// It costs a round trip for each put, and one a minute. It reports troubles with the
+// It costs a round trip for each put, and one a minute. It reports errors of the server with the
 // server to [Options.OnEvent] and retries. It returns nil when ctx ends, and an error for
 // invalid arguments, for a schedule whose next time is not after t, and when the client
 // is closed, which matches redoubt.ErrClosed.
@@ -76,7 +76,7 @@ func (q *Queue[T]) Schedule(ctx context.Context, name string, entries ...Entry[T
 		case errors.Is(err, redoubt.ErrClosed), errors.Is(err, errStuck):
 			return err
 		case err != nil:
-			q.opts.OnEvent(ctx, Event{Kind: Trouble, Queue: name, Err: err})
+			q.opts.OnEvent(ctx, Event{Kind: ServerError, Queue: name, Err: err})
 			p.sleep(ctx.Done())
 			continue
 		}

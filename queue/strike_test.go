@@ -105,7 +105,7 @@ func TestFrozenNetwork(t *testing.T) {
 		p.Blackhole(faultnet.Both)
 		_, err = e.queue(t, queue.Options{}).Put(t.Context(), "q", "")
 		must(t, err)
-		eventually(t, "the consumer tells of trouble", func() bool { return len(log.trouble()) > 0 })
+		eventually(t, "the consumer tells of an error of the server", func() bool { return len(log.serverError()) > 0 })
 		if n := handled.Load(); n > 1 {
 			t.Fatalf("%d were handled: the network is not frozen", n)
 		}
