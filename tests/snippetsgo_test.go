@@ -18,7 +18,7 @@ import (
 
 // TestGoSnippets compiles the Go snippets of docs/ and README into one program and runs them, except where
 // the fence says norun. A snippet is a file, declarations, or statements. Statements have ctx and client,
-// and import by themselves; they may return an error. A line with "…" is left out, and an unused variable
+// and import by themselves; they may return an error. A line may begin with "…" in place of code, and an unused variable
 // is no error. Snippets of a page share a package.
 func TestGoSnippets(t *testing.T) {
 	addr := serveEngine(t)
@@ -152,8 +152,8 @@ func goSource(s snippets.Snippet, pkg string, n, port int) (source string, runs 
 	text = strings.ReplaceAll(text, "{ … }", "{ }")
 	lines := strings.Split(text, "\n")
 	for i := range lines {
-		if strings.TrimSpace(lines[i]) == "…" {
-			lines[i] = ""
+		if rest, left := strings.CutPrefix(strings.TrimSpace(lines[i]), "…"); left {
+			lines[i] = rest // a comment, or nothing
 		}
 	}
 	text = strings.Join(lines, "\n")

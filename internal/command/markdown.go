@@ -21,12 +21,12 @@ type family struct{ group, title, page string }
 
 // families are in the order of the table.
 var families = []family{
-	{"ratelimit", "Rate limits", ""},
-	{"lock", "Locks and semaphores", ""},
-	{"fence", "Fencing", ""},
+	{"ratelimit", "Rate limits", "[rate limits](../rate-limits.md)"},
+	{"lock", "Locks and semaphores", "[locks](../locks.md)"},
+	{"fence", "Fencing", "[locks](../locks.md#fencing)"},
 	{"queue", "Queues", "[queues](../queues.md)"},
-	{"stock", "Stock", ""},
-	{"bloom", "Bloom filters", ""},
+	{"stock", "Stock", "[stock](../stock.md)"},
+	{"bloom", "Bloom filters", "[Bloom filters](../bloom-filters.md)"},
 	{"ttlhash", "Hashes whose fields expire", "[expiring hashes](../expiring-hashes.md)"},
 	{"geo", "Positions", "[positions](../geo.md)"},
 }
@@ -52,11 +52,7 @@ func Pages() map[string]string {
 		fmt.Fprintf(&list, "\n## %s\n\n", f.title)
 		var b strings.Builder
 		fmt.Fprintf(&b, "# Commands: %s\n\n%s", strings.ToLower(f.title[:1])+f.title[1:], generated)
-		b.WriteString("[All commands](../commands.md), with the shapes of replies and notes on clients.")
-		if f.page != "" {
-			b.WriteString(" The page for people: " + f.page + ".")
-		}
-		b.WriteString("\n")
+		fmt.Fprintf(&b, "[All commands](../commands.md), with the shapes of replies and notes on clients. When to use them: %s.\n", f.page)
 		for _, c := range table {
 			if c.Group == f.group {
 				fmt.Fprintf(&list, "- [%s](%s#%s): %s\n", c.Name, file, anchor(c.Name), c.Summary)
