@@ -2,6 +2,8 @@ package main
 
 import (
 	"bytes"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -62,5 +64,32 @@ func TestWrap(t *testing.T) {
 		if got := cut(c.text, c.width); got != c.want {
 			t.Errorf("cut(%q, %d) = %q; want %q", c.text, c.width, got, c.want)
 		}
+	}
+}
+
+// TestManPages: packages of a release install them, and completion.
+func TestManPages(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "man")
+	if code, out, stderr := runToEnd(t, nil, "man", dir); code != 0 || out != "" {
+		t.Fatalf("exit %d, %q, %q", code, out, stderr)
+	}
+	for cmd := range within(newRoot()) {
+		if cmd.Hidden {
+			continue
+		}
+		name := strings.ReplaceAll(cmd.CommandPath(), " ", "-")
+		text, err := os.ReadFile(filepath.Join(dir, name+".1"))
+		if err != nil {
+			t.Error(err)
+		}
+		mustContain(t, name, string(text), ".SH EXAMPLE", ".SH OPTIONS")
+	}
+	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
+		if code, out, stderr := runToEnd(t, nil, "completion", shell); code != 0 || !strings.Contains(out, "redoubt") {
+			t.Errorf("completion %s: exit %d, %.80q, %q", shell, code, out, stderr)
+		}
+	}
+	if _, out, _ := runToEnd(t, nil, "__complete", "queue", "p"); !strings.Contains(out, "pause\t") || !strings.Contains(out, "put\t") {
+		t.Errorf("queue p is completed by %q", out)
 	}
 }

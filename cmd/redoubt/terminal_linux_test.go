@@ -2,8 +2,10 @@ package main
 
 import (
 	"encoding/json"
+	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -31,6 +33,12 @@ type terminal struct {
 // onTerminal starts redoubt on a new terminal of 80 columns and 24 lines.
 func onTerminal(t *testing.T, env []string, args ...string) *terminal {
 	t.Helper()
+	return onTerminalWith(t, nil, 80, env, args...)
+}
+
+// onTerminalWith starts redoubt on a new terminal. Its output goes to stdout unless that is nil.
+func onTerminalWith(t *testing.T, stdout *os.File, columns uint16, env []string, args ...string) *terminal {
+	t.Helper()
 	must := func(err error) {
 		t.Helper()
 		if err != nil {
@@ -45,13 +53,16 @@ func onTerminal(t *testing.T, env []string, args ...string) *terminal {
 	slave, err := os.OpenFile("/dev/pts/"+strconv.Itoa(number), os.O_RDWR|unix.O_NOCTTY, 0)
 	must(err)
 	c := &terminal{t: t, master: master, slave: slave, closed: make(chan struct{}), exited: make(chan struct{})}
-	c.resize(80, 24)
+	c.resize(columns, 24)
 	before, err := unix.IoctlGetTermios(int(slave.Fd()), unix.TCGETS)
 	must(err)
 	c.before = *before
 	c.cmd = exec.CommandContext(t.Context(), binary, args...)
 	c.cmd.Env = append(environ(env...), "TERM=xterm")
 	c.cmd.Stdin, c.cmd.Stdout, c.cmd.Stderr = slave, slave, slave
+	if stdout != nil {
+		c.cmd.Stdout = stdout
+	}
 	c.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
 	must(c.cmd.Start())
 	go func() {
@@ -222,5 +233,64 @@ func TestTop(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &s); err != nil || code != 0 || s.Server.Keys == 0 || s.Server.Clients == 0 ||
 		len(s.Queues) != 1 || s.Locks == nil || len(s.Items) != 1 || len(s.Limits) != 1 {
 		t.Errorf("top --json: exit %d, %v, %s", code, err, out)
+	}
+}
+
+// TestProgressOnTerminal: the bar stays on one line of a narrow terminal, and isn't drawn beside a pager, which
+// reads the output from a pipe and draws on the same terminal.
+func TestProgressOnTerminal(t *testing.T) {
+	env := []string{"REDOUBT_BACKEND=" + redistest.Start(t).URL()}
+	file := filepath.Join(t.TempDir(), "lines")
+	if err := os.WriteFile(file, []byte(strings.Repeat("a message\n", 5*putChunk)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ends := func(c *terminal) string {
+		t.Helper()
+		eventually(t, "it ends", func() bool {
+			select {
+			case <-c.exited:
+				return true
+			default:
+				return false
+			}
+		})
+		return c.text()
+	}
+	const columns = 24
+	drawn := false
+	c := onTerminalWith(t, nil, columns, env, "queue", "put", "mail", "--lines", file)
+	eventually(t, "it says how many it put", func() bool { return strings.Contains(c.text(), "put 5000 messages") })
+	for line := range strings.SplitSeq(ends(c), "\r") {
+		drawn = drawn || strings.Contains(line, "putting")
+		if line = strings.TrimPrefix(line, "\n"); strings.Contains(line, "\n") && strings.Contains(line, "putting") || !strings.HasPrefix(line, "put ") && uniseg.StringWidth(line) >= columns {
+			t.Errorf("the bar is %q on %d columns", line, columns)
+		}
+	}
+	if !drawn {
+		t.Errorf("no bar in %q", c.text())
+	}
+	read, write, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = read.Close() }()
+	if text := ends(onTerminalWith(t, write, 80, env, "queue", "put", "mail", "--lines", file)); text != "" {
+		t.Errorf("beside a pipe it drew %q", text)
+	}
+	_ = write.Close()
+	if text, err := io.ReadAll(read); err != nil || !strings.HasPrefix(string(text), "put 5000 messages") {
+		t.Errorf("into the pipe it wrote %q, %v", text, err)
+	}
+}
+
+// TestHelpOnTerminal: help is as wide as the terminal.
+func TestHelpOnTerminal(t *testing.T) {
+	c := onTerminalWith(t, nil, 50, nil, "queue", "dead", "--help")
+	eventually(t, "it prints its help", func() bool { return strings.Contains(c.text(), "--no-color") })
+	mustContain(t, "help", c.text(), "\x1b[1mUsage:\x1b[0m")
+	for line := range strings.SplitSeq(regexp.MustCompile(`\x1b\[[0-9;]*m`).ReplaceAllString(c.text(), ""), "\r\n") {
+		if uniseg.StringWidth(line) > 50 && !strings.HasPrefix(line, "  redoubt") {
+			t.Errorf("on 50 columns: %q", line)
+		}
 	}
 }
