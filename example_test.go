@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log"
 	"os"
-	"strings"
 	"testing"
 	"time"
 
@@ -69,36 +68,6 @@ func Example() {
 	// Output:
 	// shipping order 42, and nobody else is
 	// allowed: true remaining: 15
-}
-
-// The README shows the example as it stands here, with the address of
-// `make run`.
-func TestReadmeShowsTheExample(t *testing.T) {
-	source, err := os.ReadFile("example_test.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, body, _ := strings.Cut(string(source), "func Example() {\n")
-	body, _, _ = strings.Cut(body, "\t// Output:")
-	body = strings.ReplaceAll(body, "serverURL", `"redis://127.0.0.1:6380"`)
-	var want strings.Builder
-	for line := range strings.Lines(body) {
-		want.WriteString(strings.TrimPrefix(line, "\t"))
-	}
-	for _, name := range []string{"README.md", "README.zh-CN.md"} {
-		text, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, after, found := strings.Cut(string(text), "<!-- example: Example in example_test.go -->\n```go\n")
-		got, _, closed := strings.Cut(after, "```\n")
-		if !found || !closed {
-			t.Fatalf("%s: no example", name)
-		}
-		if got != want.String() {
-			t.Errorf("%s: the example differs from example_test.go; want\n%s", name, want.String())
-		}
-	}
 }
 
 func Example_serverDown() {
