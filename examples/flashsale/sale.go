@@ -97,10 +97,11 @@ func runSale(ctx context.Context, o options, st step, update func(result)) (r re
 	defer func() { err = errors.Join(err, s.cleanUp(context.WithoutCancel(ctx))) }()
 	defer s.closeShops()
 	for i := range s.shops {
-		// One shop dies early in the sale, before the first slow payment.
+		// One shop dies early in the sale: after the first slow payment another shop's DEL could delete
+		// the lock that it leaves behind in the step setnx.
 		dieAt := 0
 		if i == 1 {
-			dieAt = max(2, o.bottles/o.processes*3/10)
+			dieAt = max(2, o.bottles/o.processes/8)
 		}
 		if err := s.startShop(ctx, i, dieAt); err != nil {
 			return r, err
