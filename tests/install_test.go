@@ -23,7 +23,8 @@ var released = map[string]string{".": rootModule, "ratelimit/grpclimit": rootMod
 
 // TestReleasedModules publishes the tree in a module proxy of files. A program in an empty module gets the
 // packages from there, and go install builds the binary. No module requires another by a version that
-// doesn't exist, as grpclimit once did.
+// doesn't exist, as grpclimit once did, and no package embeds files that a module leaves out, as those below a
+// directory called vendor.
 //
 // Promise: `go get` and `go install` work for every module of a release, in a program that requires no
 // other module of Redoubt yet.

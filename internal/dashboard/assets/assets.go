@@ -7,5 +7,5 @@ import "embed"
 // Files has the files of the page; index.html is at its root. The page refers to the others
 // as assets/PATH, relative to its own address.
 //
-//go:embed index.html favicon.svg css i18n js vendor
+//go:embed index.html favicon.svg css i18n js libs
 var Files embed.FS

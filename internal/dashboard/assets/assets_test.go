@@ -36,7 +36,7 @@ func files(t *testing.T, endings ...string) map[string]string {
 
 // own leaves out the vendored files.
 func own(files map[string]string) map[string]string {
-	maps.DeleteFunc(files, func(name, _ string) bool { return strings.HasPrefix(name, "vendor/") })
+	maps.DeleteFunc(files, func(name, _ string) bool { return strings.HasPrefix(name, "libs/") })
 	return files
 }
 
@@ -74,8 +74,8 @@ func TestSize(t *testing.T) {
 
 func TestVendoredFilesHaveTheirLicence(t *testing.T) {
 	all := files(t)
-	if !strings.Contains(all["vendor/uplot/LICENSE"], "MIT License") || !strings.Contains(all["vendor/uplot/uPlot.iife.min.js"], "(v1.6.32)") {
-		t.Error("vendor/uplot is not uPlot 1.6.32 with its licence")
+	if !strings.Contains(all["libs/uplot/LICENSE"], "MIT License") || !strings.Contains(all["libs/uplot/uPlot.iife.min.js"], "(v1.6.32)") {
+		t.Error("libs/uplot is not uPlot 1.6.32 with its licence")
 	}
 }
 
@@ -171,7 +171,7 @@ func TestThePageIsStrict(t *testing.T) {
 	host := regexp.MustCompile(`(?:https?:)?//[\w-]+\.[\w.-]+`)
 	for name, text := range files(t) {
 		for _, m := range host.FindAllString(text, -1) {
-			if !strings.HasSuffix(m, "www.w3.org") && name != "vendor/uplot/LICENSE" && !strings.HasSuffix(m, "//github.com") {
+			if !strings.HasSuffix(m, "www.w3.org") && name != "libs/uplot/LICENSE" && !strings.HasSuffix(m, "//github.com") {
 				t.Errorf("%s names another host: %s", name, m)
 			}
 		}
