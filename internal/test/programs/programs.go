@@ -4,6 +4,7 @@ package programs
 import (
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -12,8 +13,15 @@ import (
 func Redoubt(tb testing.TB, args ...string) (path string) {
 	tb.Helper()
 	path = filepath.Join(tb.TempDir(), "redoubt")
+	const module = "github.com/redoubt-go/redoubt"
+	// The module of the test may be another one, which does not require what the program needs.
+	dir, err := exec.CommandContext(tb.Context(), "go", "list", "-m", "-f", "{{.Dir}}", module).Output()
+	if err != nil {
+		tb.Fatalf("go list -m %s: %v", module, err)
+	}
 	args = append([]string{"build", "-o", path}, args...)
-	cmd := exec.CommandContext(tb.Context(), "go", append(args, "github.com/redoubt-go/redoubt/cmd/redoubt")...)
+	cmd := exec.CommandContext(tb.Context(), "go", append(args, module+"/cmd/redoubt")...)
+	cmd.Dir = strings.TrimSpace(string(dir))
 	if out, err := cmd.CombinedOutput(); err != nil {
 		tb.Fatalf("%v: %v\n%s", cmd.Args, err, out)
 	}

@@ -46,7 +46,7 @@ const poller = new Poller(async (signal) => {
     const next = await get("api/snapshot", { source: wanted.source, view: wanted.view, range: wanted.range, q: own ? decodeName(wanted.name) : wanted.q, page: own ? "" : wanted.page }, signal);
     let messages = null;
     if (own) {
-      messages = await get("api/queue", { source: next.source, ref: wanted.name, state: wanted.state, page: wanted.page }, signal).catch((e) => {
+      messages = await get("api/queue", { source: next.source, ref: wanted.name, state: wanted.state, q: wanted.q, page: wanted.page }, signal).catch((e) => {
         if (signal.aborted) throw e;
         return { rows: [], error: e.message };
       });
@@ -78,7 +78,7 @@ window.addEventListener("hashchange", () => {
   const before = place;
   place = read();
   typed = null;
-  if (!same(before, place, ["source", "name", "state", "page"])) detail = null;
+  if (!same(before, place, ["source", "name", "state", "page", "q"])) detail = null;
   if (!same(before, place, ["source", "view", "name"])) {
     sort = null;
     trail = [];
@@ -97,14 +97,15 @@ function go(changes) {
 function render() {
   const focused = document.activeElement;
   const kind = sourceKind();
-  const known = snap?.views || views.filter((v) => !hiddenOf[kind]?.includes(v));
+  const searched = place.name ? t("frame.searchMessages") : t("frame.search");
+  const known = views.filter((v) => !hiddenOf[kind]?.includes(v));
   document.title = `${place.name ? decodeName(place.name) : titleOf(place.view)} · Redoubt`;
   patch(root, [
     h("a", { class: "skip", href: "#main", onclick: skip }, t("frame.skip")),
     h("header", { class: "top", key: "top" },
-      h("a", { class: "brand", href: elsewhere(place, { view: "overview" }) }, h("span", { class: "logo", "aria-hidden": "true" }), "Redoubt"),
+      h("a", { class: "brand", href: elsewhere(place, { view: "overview" }) }, h("span", { class: "logo", "aria-hidden": "true" }), h("span", { class: "word" }, "Redoubt")),
       sources(),
-      searchable() ? h("input", { key: "search", type: "search", id: "search", value: typed ?? place.q, placeholder: t("frame.search"), "aria-label": t("frame.search"), "aria-keyshortcuts": "/", autocomplete: "off", spellcheck: "false", oninput: search }) : null,
+      searchable() ? h("input", { key: "search", type: "search", id: "search", value: typed ?? place.q, placeholder: searched, "aria-label": searched, "aria-keyshortcuts": "/", autocomplete: "off", spellcheck: "false", oninput: search }) : null,
       h("span", { class: "gap", key: "gap" }),
       status(),
       h("span", { class: "tools", key: "tools" },
@@ -123,7 +124,7 @@ function render() {
 const sourceKind = () => snap?.sources?.find((one) => one.name === (place.source || snap.source))?.kind;
 const titleOf = (view) => (view === "engine" && sourceKind() === "redis" ? t("view.server") : t(`view.${view}`));
 const theme = () => remembered("theme");
-const searchable = () => place.view in lists && !place.name;
+const searchable = () => place.view in lists;
 
 function sources() {
   const list = snap?.sources || [];
@@ -157,15 +158,27 @@ function troubles() {
 function content() {
   if (!snap || !same(shown, place, ["source", "view", "name"])) return failure && !snap ? null : [loading()];
   const context = contextOf();
-  const charted = h("div", { class: "head", key: "head" }, h("h1", {}, titleOf(place.view)), place.view in lists ? scanned(snap.scan) : null, h("span", { class: "gap" }),
-    h("span", { class: "ranges", role: "group", "aria-label": t("frame.range") }, ranges.map((r) =>
-      h("button", { type: "button", key: r, "aria-pressed": String(r === place.range), onclick: () => go({ range: r }) }, t(`range.${r}`)))));
+  const view = lists[place.view];
+  const head = h("div", { class: "head", key: "head" }, h("h1", {}, titleOf(place.view)), view ? scanned(snap.scan) : null, h("span", { class: "gap" }),
+    !view || view.charts(context).some(Boolean) ? rangeButtons() : null);
   const wrong = typeof snap.panelError === "string" ? { rows: snap.panelError } : snap.panelError || {};
   const errors = Object.entries(wrong).filter(([, text]) => text).map(([part, text]) => h("p", { class: "error", role: "alert", key: `error ${part}` }, t("trouble.panel", { error: text })));
-  if (place.name) return [h("div", { key: `queue ${place.name}` }, errors, queue(context))];
-  const body = { overview, pools, engine }[place.view];
-  return [h("div", { key: `view ${place.view} ${snap.source}` }, charted, errors, body ? body(context) : list(lists[place.view], context))];
+  const body = place.name ? queue : { overview, pools, engine }[place.view] || ((ctx) => list(view, ctx));
+  return [h("div", { key: `view ${place.view} ${snap.source} ${place.name}` }, place.name ? null : head, errors, guarded(() => body(context)))];
 }
+
+// guarded draws a part. One that fails leaves the rest of the page, and the polls go on.
+function guarded(draw) {
+  try {
+    return draw();
+  } catch (e) {
+    console.error(e);
+    return h("p", { class: "error", role: "alert", key: "guarded" }, t("trouble.panel", { error: e.message }));
+  }
+}
+
+const rangeButtons = () => h("span", { class: "ranges", role: "group", "aria-label": t("frame.range") }, ranges.map((r) =>
+  h("button", { type: "button", key: r, "aria-pressed": String(r === place.range), onclick: () => go({ range: r }) }, t(`range.${r}`))));
 
 function list(view, ctx) {
   const rows = view.rows ? view.rows(snap.rows || []) : snap.rows || [];
@@ -175,7 +188,7 @@ function list(view, ctx) {
     rows.length && view.legend ? view.legend() : null,
     rows.length ? table({ caption: t(`view.${place.view}`), columns: view.columns(ctx), rows, rowKey: view.rowKey, rowClass: view.rowClass, sort, onSort: ctx.onSort })
       : snap.panelError ? null : shown.q ? noMatch() : nothing(view.empty()),
-    rows.length && view.note ? h("p", { class: "muted", key: "note" }, view.note()) : null,
+    view.note ? h("p", { class: "muted", key: "note" }, view.note()) : null,
     pages(snap.next),
   ];
 }
@@ -292,8 +305,8 @@ const keys = {
   Escape: () => {
     clearTimeout(typing);
     typed = null;
-    if (place.name) go({ name: "", page: "", state: states[0] });
-    else if (place.q) go({ q: "", page: "" });
+    if (place.q) go({ q: "", page: "" });
+    else if (place.name) go({ name: "", page: "", state: states[0] });
     else render();
   },
 };

@@ -134,7 +134,7 @@ const top = (high) => (high > 0 ? high * 1.1 : 1);
 // spark draws numbers as a line without axes.
 export function spark(values, cls = "c1") {
   const known = (values || []).filter((v) => v !== null);
-  if (known.length < 2) return null;
+  if (known.length < 8) return null; // too little to see anything
   const high = Math.max(...known);
   const step = 100 / (values.length - 1);
   const points = values.map((v, i) => (v === null ? null : `${(i * step).toFixed(1)},${(23 - (high ? v / high : 0) * 21).toFixed(1)}`)).filter(Boolean);

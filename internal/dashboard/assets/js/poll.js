@@ -5,6 +5,7 @@ const patience = 20e3;
 export class Poller {
   #timer = 0;
   #running = null;
+  #again = false; // ask once more when the request under way has ended
   #load;
 
   // load asks once and returns after how many ms to ask again.
@@ -15,21 +16,26 @@ export class Poller {
 
   stop() {
     clearTimeout(this.#timer);
+    this.#again = false;
     this.#running?.abort();
-    this.#running = null;
   }
 
-  // now gives up the request under way, and asks at once.
-  async now() {
+  // now asks at once; it gives up the request under way.
+  now() {
     this.stop();
-    if (document.hidden) return;
+    if (this.#running) this.#again = true;
+    else if (!document.hidden) this.#run();
+  }
+
+  async #run() {
     const running = new AbortController();
     this.#running = running;
     const limit = setTimeout(() => running.abort(new DOMException("", "TimeoutError")), patience);
     const wait = await this.#load(running.signal);
     clearTimeout(limit);
-    if (this.#running !== running) return;
     this.#running = null;
-    this.#timer = setTimeout(() => this.now(), wait);
+    if (document.hidden) return;
+    if (this.#again) this.now();
+    else this.#timer = setTimeout(() => this.now(), wait);
   }
 }

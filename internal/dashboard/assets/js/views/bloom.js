@@ -16,10 +16,10 @@ export const bloom = {
     { key: "layers", title: t("bloom.layers"), cls: "n", by: (r) => r.layers, cell: (r) => count(r.layers) },
     { key: "bytes", title: t("column.bytes"), cls: "n", by: (r) => r.bytes, cell: (r) => bytes(r.bytes) },
   ],
+  note: () => t("bloom.note"),
   empty: () => ({
     title: t("bloom.empty"),
-    snippets: [["redis-cli", "redis-cli -p 6380 BF.RESERVE seen 0.01 1000000\nredis-cli -p 6380 BF.ADD seen ann@example.com"],
-      ["Go", 'filters, err := bloom.New(client, bloom.Options{})\nseen, err := filters.Open(ctx, "mails", bloom.Spec{Capacity: 1_000_000, ErrorRate: 0.01})\nisNew, err := seen.Add(ctx, "ann@example.com")']],
+    snippets: [["Go", 'filters, err := bloom.New(client, bloom.Options{})\nseen, err := filters.Open(ctx, "mails", bloom.Spec{Capacity: 1_000_000, ErrorRate: 0.01})\nisNew, err := seen.Add(ctx, "ann@example.com")']],
   }),
 };
 

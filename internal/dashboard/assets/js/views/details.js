@@ -26,8 +26,8 @@ export function slowLog(list) {
       columns: [
         { key: "time", title: t("slow.when"), cell: (c) => h("span", { title: moment(c.time) }, clock(c.time, true)) },
         { key: "us", title: t("slow.took"), cls: "n", cell: (c) => duration(c.tookMs) },
-        { key: "command", title: t("slow.command"), cls: "name code", cell: (c) => c.args.join(" ") },
-        { key: "server", title: t("pools.server"), cls: "name", cell: (c) => c.server || "–" },
+        { key: "command", title: t("slow.command"), cls: "name code command", cell: (c) => h("span", { class: "clamp", title: c.args.join(" ") }, c.args.join(" ")) },
+        { key: "server", title: t("pools.server"), cls: "name", cell: (c) => h("span", { title: c.server }, c.server?.split(" (")[0] || "–") },
         { key: "client", title: t("slow.client"), cls: "name", cell: (c) => c.client || "–" },
       ],
     })

@@ -16,7 +16,7 @@ export function engine({ snap, chartOf, nothing }) {
       tile(t("engine.peak"), bytes(e.peak)),
       tile(t("overview.keys"), count(e.keys), null, exact(e.keys)),
       e.rss > 0 ? tile(t("engine.rss"), bytes(e.rss)) : null),
-    h("div", { class: "charts", key: "charts" },
+    h("div", { class: "charts two", key: "charts" },
       chartOf(t("overview.memory"), [["memory", t("overview.memory")]], bytes), chartOf(t("overview.keys"), [["keys", t("overview.keys"), "c3"]], count),
       chartOf(t("engine.lookups"), [["hits", t("engine.hits"), "c3"], ["misses", t("engine.misses"), "c2"]], count), chartOf(t("engine.removals"), [["expired", t("engine.expired"), "c5"], ["evicted", t("engine.evicted"), "c4"]], count)),
     h("div", { class: "pair", key: "pair" },

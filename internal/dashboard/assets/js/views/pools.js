@@ -37,7 +37,7 @@ function servers(ctx, list) {
   return table({
     caption: t("pools.servers"), rows: list, rowKey: (s) => `${s.name} ${s.addr}`, sort: ctx.sort, onSort: ctx.onSort,
     columns: [
-      { key: "name", title: t("pools.server"), cls: "name", by: (s) => s.name, cell: (s) => [h("i", { class: `mark c${(list.indexOf(s) % 6) + 1}` }), h("span", { title: s.addr }, s.name || s.addr), s.name && s.name !== s.addr ? h("small", {}, s.addr) : null, s.replica ? h("small", {}, t("pools.replica")) : null] },
+      { key: "name", title: t("pools.server"), cls: "name", by: (s) => s.name, cell: (s) => [h("i", { class: `mark c${(list.indexOf(s) % 6) + 1}` }), h("span", { title: s.addr }, s.name || s.addr), s.name && s.name !== s.addr ? h("small", {}, addressOf(s)) : null, s.replica ? h("small", {}, t("pools.replica")) : null] },
       { key: "state", title: t("pools.state"), by: (s) => s.state, cell: (s) => h("span", { class: `state ${states[s.state] || ""}` }, known("state.", s.state)) },
       { key: "share", title: t("pools.share"), cls: "n", by: (s) => s.share, cell: (s) => percent(s.share) },
       { key: "connections", title: t("pools.connections"), cls: "n", by: (s) => s.connections, cell: (s) => count(s.connections) },
@@ -49,6 +49,9 @@ function servers(ctx, list) {
     ],
   });
 }
+
+// addressOf leaves out the name that an address may repeat: "one (10.0.0.1:6379)".
+const addressOf = (s) => (s.addr.startsWith(`${s.name} (`) ? s.addr.slice(s.name.length + 2, -1) : s.addr);
 
 const latencyText = (ms) => micros(ms * 1000);
 const latencyOf = (s, ms) => (s.histogram?.counts?.some((n) => n > 0) ? latencyText(ms) : none);

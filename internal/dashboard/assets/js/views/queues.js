@@ -8,7 +8,7 @@ export const queues = {
   rowKey: (r) => r.ref,
   charts: () => [],
   columns: (ctx) => [
-    { key: "name", title: t("column.name"), cls: "name", by: (r) => r.name, cell: (r) => h("a", { href: address({ ...ctx.place, name: r.ref, page: "", state: r.dead > 0 && !r.ready ? "dead" : "ready" }) }, ctx.label(r)) },
+    { key: "name", title: t("column.name"), cls: "name", by: (r) => r.name, cell: (r) => h("a", { href: address({ ...ctx.place, name: r.ref, q: "", page: "", state: r.dead > 0 && !r.ready ? "dead" : "ready" }) }, ctx.label(r)) },
     { key: "ready", title: t("state.ready"), cls: "n", by: (r) => r.ready, cell: (r) => count(r.ready) },
     { key: "due", title: t("state.due"), cls: "n", by: (r) => r.due, cell: (r) => count(r.due) },
     { key: "active", title: t("state.active"), cls: "n", by: (r) => r.active, cell: (r) => count(r.active) },
@@ -39,7 +39,7 @@ export function queue(ctx) {
   const name = ctx.label(row);
   const messages = detail?.rows || [];
   return [
-    h("p", { class: "back", key: "back" }, h("a", { href: address({ ...place, name: "", page: "", state: "ready" }) }, "← ", t("queues.all"))),
+    h("p", { class: "back", key: "back" }, h("a", { href: address({ ...place, name: "", q: "", page: "", state: "ready" }) }, "← ", t("queues.all"))),
     h("header", { class: "title", key: "title" }, h("h2", {}, name), condition(row), h("span", { class: "gap" }),
       row.paused ? ctx.button(t("queues.resume"), null, () => ask(ctx, row, "queue.resume")) : ctx.button(t("queues.pause"), null, () => ask(ctx, row, "queue.pause")),
       ctx.button(t("queues.requeueAll"), null, () => ask(ctx, row, "queue.requeueAll", row.dead), row.dead === 0),
@@ -64,7 +64,7 @@ export function queue(ctx) {
           { key: "actions", cls: "actions", cell: (m) => actions(ctx, row, m).map(([text, act]) => ctx.button(text, `${text}: ${m.id}`, act)) },
         ].filter((c) => !optional[c.key] || messages.some(optional[c.key])),
       })
-      : h("p", { class: "muted", key: "none" }, t("queues.none", { state: t(`state.${place.state}`) })),
+      : h("p", { class: "muted", key: "none" }, place.q ? t("empty.noMatch", { q: place.q }) : t("queues.none", { state: t(`state.${place.state}`) })),
     ctx.pages(detail?.next),
   ];
 }
