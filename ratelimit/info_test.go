@@ -52,7 +52,7 @@ func TestInfoChangesNothing(t *testing.T) {
 				must(t, err)
 				for _, l := range []limiter{reader, writer} {
 					if c, ok := l.(*ratelimit.Leased); ok {
-						defer c.Close()
+						defer func() { must(t, c.Close()) }()
 					}
 				}
 				if l, ok := writer.(*ratelimit.Limiter); ok && name == "stored" {
