@@ -109,6 +109,8 @@ type Env struct {
 	// Of limits that are kept on the server.
 	stored *ratelimitwire.Limiter
 	quotas quotas
+	// Of all limits.
+	decisions *decisions
 	// Of hashes whose fields expire.
 	hashes *ttlhashwire.Servers
 	// Of positions.

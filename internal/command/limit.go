@@ -128,9 +128,9 @@ func (c *limitCall) limiter(env *Env, orStored bool) (*wire.Limiter, string) {
 }
 
 // planTokens is the plan of a command that takes tokens.
-func planTokens(l *wire.Limiter, c limitCall) Plan {
+func (env *Env) planTokens(l *wire.Limiter, c limitCall) Plan {
 	cmd, err := l.TakeCmd(c.name, int(c.n))
-	return planDecision(cmd, func(r redoubt.Reply) (wire.Decision, error) { return l.ReadTake(r, int(c.n)) }, err)
+	return env.planCounted(c, cmd, func(r redoubt.Reply) (wire.Decision, error) { return l.ReadTake(r, int(c.n)) }, err)
 }
 
 // planDecision is the plan of a command whose reply is a Decision.
@@ -234,7 +234,7 @@ func planLimitWait(env *Env, args [][]byte) Plan {
 	if c.n < 1 {
 		return Plan{Err: fmt.Sprintf("ERR redoubt: n is %d; want at least 1", c.n)}
 	}
-	now := planTokens(taken, c)
+	now := env.planTokens(taken, c)
 	if now.Err != "" {
 		return now
 	}
@@ -242,6 +242,9 @@ func planLimitWait(env *Env, args [][]byte) Plan {
 		Instead: func() Plan { return now },
 		Wait: func(ctx context.Context) Outcome {
 			d, err := waitFor(ctx, env.Client, limits, within, c)
+			if err == nil {
+				env.decisions.add(c.name, d.Allowed)
+			}
 			if errors.Is(err, ErrUnblocked) {
 				return unblockedOutcome()
 			}

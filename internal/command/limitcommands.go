@@ -32,7 +32,7 @@ var limitCommands = []*Command{
 			if fault != "" {
 				return Plan{Err: fault}
 			}
-			return planTokens(l, c)
+			return env.planTokens(l, c)
 		},
 	}),
 	limitCommand(Command{
@@ -63,7 +63,7 @@ var limitCommands = []*Command{
 				return refusal(err)
 			}
 			cmd, err := w.Cmd(c.name, int(c.n), int(c.n))
-			return planDecision(cmd, func(r redoubt.Reply) (wire.Decision, error) { return w.Read(r, int(c.n)) }, err)
+			return env.planCounted(c, cmd, func(r redoubt.Reply) (wire.Decision, error) { return w.Read(r, int(c.n)) }, err)
 		},
 	}),
 	limitCommand(Command{
@@ -158,7 +158,7 @@ var limitCommands = []*Command{
 			if fault != "" {
 				return Plan{Err: fault}
 			}
-			return planTokens(l, c)
+			return env.planTokens(l, c)
 		},
 	}),
 	limitCommand(Command{
@@ -249,7 +249,7 @@ var limitCommands = []*Command{
 			if fault != "" {
 				return Plan{Err: fault}
 			}
-			return planTokens(env.stored, c)
+			return env.planTokens(env.stored, c)
 		},
 	}),
 }
@@ -278,7 +278,8 @@ func planQuota(env *Env, args [][]byte) Plan {
 	if err != nil {
 		return refusal(err)
 	}
-	return planDecision(q.Cmd(c.name, int(c.n), int(c.n)))
+	cmd, read, err := q.Cmd(c.name, int(c.n), int(c.n))
+	return env.planCounted(c, cmd, read, err)
 }
 
 func planLimitReserve(env *Env, args [][]byte) Plan {
@@ -305,6 +306,7 @@ func planLimitReserve(env *Env, args [][]byte) Plan {
 			return appendLimitError(dst, err)
 		}
 		d := t.Decide(o, o.First*int64(n), int64(n))
+		env.decisions.add(c.name, d.Allowed)
 		dst = appendDecision(resp.AppendArray(dst, 7), d)
 		if !d.Allowed {
 			return resp.AppendBulk(resp.AppendInt(dst, 0), "")

@@ -54,7 +54,7 @@ var throttleCommands = []*Command{{
 	Plan: planThrottle,
 }}
 
-func planThrottle(_ *Env, args [][]byte) Plan {
+func planThrottle(env *Env, args [][]byte) Plan {
 	if len(args) != 5 && len(args) != 6 {
 		return Plan{Err: cellUsage}
 	}
@@ -79,6 +79,9 @@ func planThrottle(_ *Env, args [][]byte) Plan {
 		reply, err := t.Reply(r)
 		if err != nil {
 			return appendError(dst, err)
+		}
+		if n[3] > 0 {
+			env.decisions.total(reply[0] == 0)
 		}
 		dst = resp.AppendArray(dst, len(reply))
 		for _, v := range reply {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"time"
 
 	"github.com/redoubt-go/redoubt"
@@ -35,7 +36,7 @@ func NewEnv(client *redoubt.Client) (*Env, error) {
 	}
 	return &Env{
 		Client: client, locks: locks, fair: fair, semaphores: semaphores, stored: ratelimitwire.NewStored(client, ""), hashes: ttlhashwire.NewServers(client, false), indexes: geoIndexes{all: indexes},
-		chains: wire.NewChains(client),
+		chains: wire.NewChains(client), decisions: &decisions{seed: maphash.MakeSeed()},
 	}, nil
 }
 

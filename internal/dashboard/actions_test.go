@@ -75,7 +75,7 @@ func TestReleaseByToken(t *testing.T) {
 }
 
 // dead puts n messages that die at once.
-func dead(t *testing.T, p *page, jobs *queue.Queue[string], name string, n int) {
+func dead(t *testing.T, jobs *queue.Queue[string], name string, n int) {
 	t.Helper()
 	requests := make([]queue.Request[string], n)
 	for i := range requests {
@@ -99,7 +99,7 @@ func TestQueueActions(t *testing.T) {
 	jobs, err := queue.New[string](p.client, queue.Options{})
 	must(t, err)
 	const n = 20
-	dead(t, p, jobs, "mail", n)
+	dead(t, jobs, "mail", n)
 
 	var list struct {
 		All  int
@@ -173,7 +173,7 @@ func TestActionInSteps(t *testing.T) {
 	p := open(t, nil)
 	jobs, err := queue.New[string](p.client, queue.Options{})
 	must(t, err)
-	dead(t, p, jobs, "mail", 10)
+	dead(t, jobs, "mail", 10)
 	status, answer := p.act(map[string]any{"action": "queue.requeueAll", "name": "mail", "step": "4"})
 	if status != 200 || answer["done"] != 4.0 || answer["more"] != false {
 		t.Errorf("the last 4: %d %v", status, answer)

@@ -20,8 +20,8 @@ import (
 
 // Options configure a [Handler].
 type Options struct {
-	// Sources returns the sources. It is called for each request; the sources with the same name and client
-	// as before keep their history.
+	// Sources returns the sources. It is called for each request; sources that were there before
+	// keep their history.
 	Sources func() []Source
 	// Hosts are the names, without a port, under which people reach the handler, besides loopback names and
 	// the address of the connection.
@@ -114,10 +114,9 @@ func (h *Handler) current() []*source {
 	list, known := make([]*source, 0, len(now)), make(map[string]*source, len(now))
 	for _, s := range now {
 		old := h.sources[s.Name]
-		if old == nil || old.Client != s.Client || old.Kind != s.Kind {
+		if old == nil || old.Client != s.Client || old.Kind != s.Kind || old.Of != s.Of {
 			old = newSource(s, h.run)
 		}
-		old.set(s)
 		known[s.Name] = old
 		list = append(list, old)
 	}

@@ -140,7 +140,7 @@ func (p *page) do(method, path, body string, change func(r *http.Request)) (*htt
 	if change != nil {
 		change(r)
 	}
-	client := p.server.Client()
+	client := *p.server.Client() // requests come from many goroutines
 	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	resp, err := client.Do(r)
 	if err != nil {

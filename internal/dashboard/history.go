@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"maps"
 	"math"
 	"sync"
 	"time"
@@ -51,9 +52,7 @@ func (h *history) add(at time.Time, gauges, counters map[string]float64) {
 		return
 	}
 	values := map[string]float64{}
-	for name, v := range gauges {
-		values[name] = v
-	}
+	maps.Copy(values, gauges)
 	for name, v := range counters {
 		if was, ok := h.prev.values[name]; ok && v >= was {
 			values[name] = (v - was) / passed

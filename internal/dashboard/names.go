@@ -91,6 +91,8 @@ type names struct {
 	keys   int64 // of the servers when the pass began
 	passes int   // that ended
 	last   int64 // keys seen in the last whole pass
+
+	sample typeSample
 }
 
 func newNames(client *redoubt.Client) *names {
@@ -131,6 +133,7 @@ func (n *names) advance(ctx context.Context) error {
 			return err
 		}
 	}
+	defer n.typesOfTurn(ctx)
 	for range scansPerTurn {
 		done, err := n.step(ctx)
 		if err != nil {
@@ -196,6 +199,7 @@ func (n *names) step(ctx context.Context) (done bool, err error) {
 	for _, v := range keys {
 		if key, ok := v.(string); ok {
 			n.add(key)
+			n.sample.see(key)
 		}
 	}
 	n.seen += int64(len(keys))
@@ -252,6 +256,7 @@ func (n *names) end() {
 	}
 	n.passes++
 	n.last = n.seen
+	n.sample.ended = true
 }
 
 // merge sorts added into sorted.

@@ -61,13 +61,6 @@ func newSource(s Source, run func(f func()) bool) *source {
 	return n
 }
 
-// set takes over the functions of s, which may be newer.
-func (s *source) set(now Source) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.Source = now
-}
-
 // poll reads INFO, and scans on for names if somebody has just looked. It does so at most once a second,
 // whatever the number of callers: the others get the same data. A caller waits for a poll until ctx ends.
 func (s *source) poll(ctx context.Context) polled {

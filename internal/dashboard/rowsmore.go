@@ -147,7 +147,7 @@ func (l *look) engineRows() (rows []any, next string, err error) {
 		"version": i["redis_version"], "engine": i["redoubt_engine"] == "1", "hits": i.orNil("keyspace_hits"), "misses": i.orNil("keyspace_misses"),
 	}
 	if l.s.names != nil {
-		_, row["keysByType"] = l.s.names.state()
+		row["keysByType"] = l.s.names.types()
 	}
 	switch {
 	case l.s.SaveErr != nil && l.s.SaveErr() != nil:

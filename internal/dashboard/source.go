@@ -18,6 +18,9 @@ const (
 type Source struct {
 	Name string
 	Kind string
+	// Of is the server or pool that this is a source of. The handler keeps the charts of a source while its
+	// Name, Kind, Of and Client stay the same.
+	Of any
 	// Client reads the state of names. nil: this source has no commands of Redoubt.
 	Client *redoubt.Client
 	// Users are the users that may look.

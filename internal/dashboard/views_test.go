@@ -138,6 +138,11 @@ func TestViews(t *testing.T) {
 		if len(s.Rows) != 1 || s.Rows[0]["memory"].(float64) <= 0 || s.Rows[0]["keys"].(float64) <= 0 || s.Rows[0]["engine"] != true {
 			t.Errorf("the rows are %v", s.Rows)
 		}
+		must(t, p.client.Do(ctx, redoubt.Cmd{Name: "SADD", Keys: []string{"a set"}, Args: []string{"x"}}).Err)
+		await.Soon(t, "the types of keys", func() bool {
+			types, _ := p.snap("view=engine").Rows[0]["keysByType"].(map[string]any)
+			return types["hash"] != nil && types["string"] != nil && types["set"] == 1.0
+		})
 		if s.Overview["memory"].(float64) <= 0 {
 			t.Errorf("the overview is %v", s.Overview)
 		}

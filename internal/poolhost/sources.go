@@ -41,7 +41,7 @@ func (p *redisPool) source(in *pool, _ string) dashboard.Source {
 
 func (p *memcachedPool) source(in *pool, password string) dashboard.Source {
 	return dashboard.Source{
-		Name: in.name, Kind: dashboard.KindMemcached, Users: served.Password(password),
+		Name: in.name, Kind: dashboard.KindMemcached, Of: p, Users: served.Password(password),
 		Counts: func() dashboard.Counts {
 			c := p.counters()
 			return dashboard.Counts{

@@ -177,6 +177,15 @@ beta:
 		}
 		return up == 2
 	})
+	for range 2 {
+		if err := c.Do(t.Context(), "LIMIT.TAKE", "api", 1, 1, 3600_000, 1).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	eventually(t, "what the limit has decided", func() bool {
+		got := view("alpha", "limits")
+		return len(got.Rows) == 1 && got.Rows[0]["name"] == "api" && got.Rows[0]["allowed"] == 1.0 && got.Rows[0]["denied"] == 1.0
+	})
 	if got := view("beta", "queues"); !strings.Contains(got.PanelError, "no commands of Redoubt") || got.Error != "" {
 		t.Errorf("queues of memcached: %+v", got)
 	}

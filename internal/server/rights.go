@@ -32,6 +32,14 @@ func (s *Server) OpenUser() *acl.User {
 // refuses these commands. It is the server's, which closes it in front of a pool.
 func (s *Server) Client() *redoubt.Client { return s.opts.Client }
 
+// Decisions returns what the commands of rate limits have decided here: see [command.Env.Decisions].
+func (s *Server) Decisions() (all command.Decided, names map[string]command.Decided) {
+	if s.env == nil {
+		return all, nil
+	}
+	return s.env.Decisions()
+}
+
 // Permits reports whether a user may run a command, one of Redis or of Redoubt's own, whose name is first.
 func Permits(u *acl.User, args ...string) bool {
 	if u.MayAll() {

@@ -16,12 +16,20 @@ import (
 // Source returns the source of a server that was started at a time.
 func Source(name, kind string, srv *server.Server, started time.Time) dashboard.Source {
 	return dashboard.Source{
-		Name: name, Kind: kind, Client: srv.Client(), Users: users{srv},
+		Name: name, Kind: kind, Of: srv, Client: srv.Client(), Users: users{srv},
 		Counts: func() dashboard.Counts {
 			st := srv.Stats()
 			c := dashboard.Counts{Clients: st.Clients, Errors: st.BackendErrors, BytesIn: st.BytesIn, BytesOut: st.BytesOut, Started: started}
 			for _, n := range st.Commands {
 				c.Commands += n
+			}
+			return c
+		},
+		Limits: func() dashboard.LimitCounts {
+			all, names := srv.Decisions()
+			c := dashboard.LimitCounts{Allowed: all.Allowed, Denied: all.Denied, Names: make(map[string]dashboard.LimitCount, len(names))}
+			for name, n := range names {
+				c.Names[name] = dashboard.LimitCount(n)
 			}
 			return c
 		},
