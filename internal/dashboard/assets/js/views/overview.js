@@ -8,10 +8,12 @@ import { facts, tile } from "../table.js";
 // Names of a kind are listed by a view, or by none.
 const viewOf = { locks: "locks", semaphores: "locks", latches: "locks", limits: "limits", queues: "queues", stock: "stock", caches: "caches", bloom: "bloom" };
 
+const kinds = [...Object.keys(viewOf), "other"];
+
 export function overview({ snap, place, chartOf }) {
   const o = snap.overview || {};
   const sparkOf = (key) => spark(o.spark?.[key] || snap.series?.[key]?.v?.slice(-60));
-  const counts = Object.entries(snap.counts || {}).filter(([, n]) => n !== null);
+  const counts = kinds.map((kind) => [kind, snap.counts?.[kind]]).filter(([, n]) => n >= 0);
   return [
     h("div", { class: "tiles", key: "tiles" },
       tile(t("overview.commands"), count(o.commandsPerSecond), sparkOf("commands"), exact(o.commandsPerSecond)),
