@@ -19,7 +19,7 @@ import (
 // TestGoSnippets compiles the Go snippets of docs/ and README into one program and runs them, except where
 // the fence says norun. A snippet is a file, declarations, or statements. Statements have ctx and client,
 // and import by themselves; they may return an error. A line may begin with "…" in place of code, and an unused variable
-// is no error. Snippets of a page share a package.
+// is no error. Snippets of a page share a package. The test takes seconds because it links a program.
 func TestGoSnippets(t *testing.T) {
 	addr := serveEngine(t)
 	all := snippets.Of(t, repository, "go")
