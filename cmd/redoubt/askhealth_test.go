@@ -4,18 +4,26 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 )
 
 // TestAskHealth: containers have no other program for their health check.
 func TestAskHealth(t *testing.T) {
-	code, says := http.StatusOK, "ok\npool p: 10.0.0.1:1 is down"
+	type reply struct {
+		code int
+		says string
+	}
+	var replies atomic.Pointer[reply]
+	says := "ok\npool p: 10.0.0.1:1 is down"
+	replies.Store(&reply{http.StatusOK, says})
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/healthz" {
 			t.Errorf("it asked for %s", r.URL)
 		}
-		w.WriteHeader(code)
-		_, _ = w.Write([]byte(says + "\n"))
+		now := replies.Load()
+		w.WriteHeader(now.code)
+		_, _ = w.Write([]byte(now.says + "\n"))
 	}))
 	address := strings.TrimPrefix(web.URL, "http://")
 	everywhere := ":" + address[strings.LastIndexByte(address, ':')+1:]
@@ -28,11 +36,12 @@ func TestAskHealth(t *testing.T) {
 	if exit, out, stderr := runToEnd(t, []string{"REDOUBT_HTTP=" + everywhere, "http_proxy=http://127.0.0.1:1"}, "health", "--json"); exit != 0 || !strings.Contains(out, `"healthy": true`) {
 		t.Errorf("by the environment: exit %d, %q, %q", exit, out, stderr)
 	}
-	code, says = http.StatusServiceUnavailable, "back end h:1 does not answer"
+	says = "back end h:1 does not answer"
+	replies.Store(&reply{http.StatusServiceUnavailable, says})
 	if exit, out, stderr := runToEnd(t, nil, "health", "--http", address); exit != exitFault || out != "" || !strings.Contains(stderr, "not healthy: "+says) {
 		t.Errorf("not healthy: exit %d, %q, %q", exit, out, stderr)
 	}
-	code = http.StatusNotFound
+	replies.Store(&reply{http.StatusNotFound, says})
 	if exit, _, stderr := runToEnd(t, nil, "health", "--http", address); exit != exitUnavailable || !strings.Contains(stderr, "404") {
 		t.Errorf("another program: exit %d, %q", exit, stderr)
 	}
