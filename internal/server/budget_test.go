@@ -169,6 +169,43 @@ func TestQueuedCommandsAreInTheBudget(t *testing.T) {
 	w.want("+OK\r\n", "SET k v")
 }
 
+// TestQueuedAnswersAreInTheBudget: so are the answers that the server makes itself in MULTI.
+func TestQueuedAnswersAreInTheBudget(t *testing.T) {
+	each(t, func(t *testing.T, backend redistest.Backend) {
+		b := budget.New(2 << 20)
+		_, addr := start(t, backend.URL, func(o *server.Options) { o.Budget = b })
+		w := dial(t, addr)
+		key := strings.Repeat("k", 300_000)
+		w.want("+OK\r\n", "MULTI")
+		refused := 0
+		for range 8 {
+			if got := w.do("COMMAND", "GETKEYS", "LOCK.RELEASE", key, "id"); got != "+QUEUED\r\n" {
+				refused++
+				if !strings.Contains(got, "the command was not queued") {
+					t.Errorf("%.200q", got)
+				}
+			}
+		}
+		if refused != 1 {
+			t.Errorf("%d commands were refused", refused)
+		}
+		if s := b.Stats(); s.Used > 1<<20 || s.Peak < 1<<20 {
+			t.Errorf("%+v: nothing is kept of a transaction that will fail", s)
+		}
+		w.want("-EXECABORT Transaction discarded because of previous errors.\r\n", "EXEC")
+		for _, end := range []string{"DISCARD", "EXEC"} {
+			w.want("+OK\r\n", "MULTI")
+			w.want("+QUEUED\r\n", "COMMAND GETKEYS LOCK.RELEASE "+key+" id")
+			want := "+OK\r\n"
+			if end == "EXEC" {
+				want = array(array(bulk(key)))
+			}
+			w.want(want, end)
+		}
+		eventually(t, "nothing is kept", func() bool { return b.Stats().Used < 1<<20 })
+	})
+}
+
 // TestIdleClientsGiveBuffersBack: a client that was busy and is idle holds no buffer of replies any
 // more but the one of its reader. It takes one or two ticks of the server, of a second.
 func TestIdleClientsGiveBuffersBack(t *testing.T) {

@@ -143,7 +143,13 @@ func (d *dedicated) settleScript() bool {
 
 // queue sends a command that the back end is to queue, or keeps an answer made here.
 func (d *dedicated) queue(raw []byte, change translate) {
-	d.tx.elements = append(d.tx.elements, element{change, raw == nil})
+	switch {
+	case d.tx.broken: // EXEC fails and needs no elements
+	case raw == nil && !d.holdQueued(0):
+		return
+	default:
+		d.tx.elements = append(d.tx.elements, element{change, raw == nil})
+	}
 	d.showQueued(len(raw))
 	if raw == nil {
 		d.reply(queued)

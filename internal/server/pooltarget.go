@@ -37,7 +37,6 @@ func (t *poolTarget) open(c *session, _ net.Conn) route {
 	p := t.pool.Load()
 	r := &pooled{session: c, target: t, topology: topology{p, p.Slots()}, sender: sender{c: c}}
 	r.asked.hot, r.multi.c = t.hot, r
-	r.multi.held.Of(&c.share)
 	if r.slots != nil || len(p.Nodes()) > 1 {
 		c.out.coalescer = &t.coalescer
 	}

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/redoubt-go/redoubt/internal/proxy"
-	"github.com/redoubt-go/redoubt/internal/proxy/budget"
 	"github.com/redoubt-go/redoubt/internal/resp"
 )
 
@@ -21,15 +20,8 @@ import (
 type poolTransaction struct {
 	c       *pooled
 	kept    keptTransaction
-	held    budget.Part // of kept
-	watched *watch      // nil: no key is watched
+	watched *watch // nil: no key is watched
 }
-
-// maxTransaction bounds the bytes of a transaction's commands.
-const maxTransaction = 16 << 20
-
-// elementBytes is what a command of a transaction takes beside its bytes.
-const elementBytes = 64
 
 // A keptTransaction is the commands that a client has queued, and their server.
 type keptTransaction struct {
@@ -108,13 +100,8 @@ func (t *poolTransaction) queue(raw []byte, change translate) {
 	case c.tx.broken:
 		c.reply(queued) // as Redis says, and nothing is kept
 		return
-	case len(kept.body)+c.tx.answers+len(raw) > maxTransaction:
-		c.reject("ERR redoubt: the commands of this transaction, and the answers to them that are known, have more than 16 MiB, the most that a pool keeps until EXEC")
-		t.forget()
-		return
-	case !t.held.Hold(len(kept.body) + c.tx.answers + len(raw) + elementBytes*len(c.tx.elements)):
-		c.reject("ERR redoubt: " + errNoRoom.Error() + ": the command was not queued")
-		t.forget()
+	case !c.holdQueued(len(kept.body) + len(raw)):
+		kept.body = nil
 		return
 	}
 	c.tx.elements = append(c.tx.elements, element{change, raw == nil})
@@ -125,9 +112,8 @@ func (t *poolTransaction) queue(raw []byte, change translate) {
 
 // forget drops the queued commands of a transaction that fails at EXEC.
 func (t *poolTransaction) forget() {
-	c := t.c
-	t.kept.body, c.tx.elements = nil, nil
-	t.held.Hold(0)
+	t.kept.body = nil
+	t.c.dropQueued()
 }
 
 // take ends the transaction and returns it.
@@ -135,7 +121,6 @@ func (t *poolTransaction) take() (transaction, keptTransaction) {
 	c := t.c
 	tx, kept := c.endTransaction(), t.kept
 	t.kept = keptTransaction{}
-	t.held.Hold(0)
 	return tx, kept
 }
 

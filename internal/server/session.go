@@ -41,9 +41,11 @@ type session struct {
 	rights   rights
 	route    route // never changes
 	tx       transaction
-	filled   bool // the last read took all that there was room for
-	readAt   latency.Time
-	known    struct { // the last command that was looked up, which the next mostly is
+	// queuedBytes is what tx keeps here until EXEC: answers, and in a pool commands.
+	queuedBytes budget.Part
+	filled      bool // the last read took all that there was room for
+	readAt      latency.Time
+	known       struct { // the last command that was looked up, which the next mostly is
 		name [maxName]byte
 		n    int
 		spec *keySpec
@@ -90,6 +92,7 @@ func newSession(s *Server, conn net.Conn) *session {
 	c.out.onPanic, c.out.onLost, c.out.onSlow = c.panicked, s.takeBack, c.slow
 	c.share.Join(s.opts.Budget, c.shed)
 	c.has.Of(&c.share)
+	c.queuedBytes.Of(&c.share)
 	c.out.share.Of(&c.share)
 	c.out.init()
 	c.ctx, c.cancel = context.WithCancelCause(s.ctx)

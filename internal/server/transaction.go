@@ -19,6 +19,12 @@ type transaction struct {
 	answers  int // bytes of answers made here
 }
 
+// maxTransaction bounds the bytes of the commands and answers that are kept here until EXEC.
+const maxTransaction = 16 << 20
+
+// elementBytes is what a command of a transaction takes beside its bytes.
+const elementBytes = 64
+
 // An element of EXEC's reply is the back end's, changed, or an answer made here.
 type element struct {
 	change translate // nil: it goes through as it is
@@ -62,6 +68,7 @@ func (c *session) beginTransaction() {
 func (c *session) endTransaction() transaction {
 	tx := c.tx
 	c.tx = transaction{}
+	c.queuedBytes.Hold(0)
 	if tx.active {
 		c.info.change(func(a *clientInfo) { a.inTransaction, a.queued, a.queuedBytes = false, 0, 0 })
 	}
@@ -80,6 +87,28 @@ func (c *session) showQueued(bytes int) {
 func (c *session) queueAnswer(answer []byte) {
 	c.tx.answers += len(answer)
 	c.carrier.queue(nil, func(dst, _ []byte) []byte { return append(dst, answer...) })
+}
+
+// holdQueued counts what is kept here until EXEC: the answers made here, and in a pool so many bytes of commands. When
+// there is no room it rejects the command, drops what is kept, because EXEC will fail, and reports false.
+func (c *session) holdQueued(commands int) bool {
+	kept := commands + c.tx.answers
+	switch {
+	case kept > maxTransaction:
+		c.reject("ERR redoubt: the commands of this transaction, and the answers to them that are known, have more than 16 MiB, the most that is kept until EXEC")
+	case !c.queuedBytes.Hold(kept + elementBytes*len(c.tx.elements)):
+		c.reject("ERR redoubt: " + errNoRoom.Error() + ": the command was not queued")
+	default:
+		return true
+	}
+	c.dropQueued()
+	return false
+}
+
+// dropQueued drops what is kept of a transaction that fails at EXEC.
+func (c *session) dropQueued() {
+	c.tx.elements = nil
+	c.queuedBytes.Hold(0)
 }
 
 // refuseQueued refuses a command inside a transaction, and with it the

@@ -132,6 +132,24 @@ func TestTransactionAnswersLocally(t *testing.T) {
 			w.want("+QUEUED\r\n", "CLIENT GETNAME")
 			w.want("*-1\r\n", "EXEC")
 			w.want(bulk("other"), "GET k")
+
+			// RESP3, an error of one command, and an aborted transaction.
+			w.do("HELLO", "3")
+			w.want("+OK\r\n", "MULTI")
+			w.want("+QUEUED\r\n", "INCR k")
+			w.want("+QUEUED\r\n", "CLIENT GETNAME")
+			w.want("*2\r\n-ERR value is not an integer or out of range\r\n"+bulk("me"), "EXEC")
+			w.want("+OK\r\n", "WATCH k")
+			other.want("+OK\r\n", "SET k more")
+			w.want("+OK\r\n", "MULTI")
+			w.want("+QUEUED\r\n", "CLIENT GETNAME")
+			w.want("_\r\n", "EXEC")
+			w.want("+OK\r\n", "MULTI")
+			w.want("+QUEUED\r\n", "CLIENT GETNAME")
+			if got := w.do("NOSUCH"); !strings.HasPrefix(got, "-ERR unknown command") {
+				t.Error(got)
+			}
+			w.want("-EXECABORT Transaction discarded because of previous errors.\r\n", "EXEC")
 		})
 	}
 }
