@@ -115,6 +115,32 @@ func TestHandlesOfADeletedIndex(t *testing.T) {
 	})
 }
 
+// A process dies while it splits a cell: a part of the cell has keys, and no cell leads to it yet.
+//
+// Promise: After an index is deleted, every open handle of its name answers as for an index without
+// members, or as for the new index of that name.
+func TestDeleteOfAHalfSplitCell(t *testing.T) {
+	each(t, func(t *testing.T, e *env) {
+		ctx, rng := t.Context(), rand.New(rand.NewPCG(15, 16))
+		members := numbered(20, func(int) geo.Point { return about(rng, palermo, 2) })
+		for _, after := range []string{"geo.freeze", "geo.load"} {
+			dying, err := e.on(&mortal{Conn: e.Conn, rng: rng, lives: -1, after: after}, fewBytes).Open(ctx, "x")
+			must(t, err)
+			for _, m := range members {
+				if _, err = dying.Add(ctx, m.Name, m.Point); err != nil {
+					break
+				}
+			}
+			is(t, err, errDied)
+			deleted, err := e.on(e.Conn, fewBytes).Delete(ctx, "x")
+			must(t, err)
+			if keys := e.keys(t); !deleted || len(keys) != 0 {
+				t.Errorf("after %s: deleted is %v, left: %q", after, deleted, keys)
+			}
+		}
+	})
+}
+
 // The server loses all keys of one cell, which was a part of another. Add brings members back.
 func TestAddMakesALostCellAnew(t *testing.T) {
 	each(t, func(t *testing.T, e *env) {

@@ -2,6 +2,7 @@ package geo
 
 import (
 	"context"
+	"slices"
 
 	"github.com/redoubt-go/redoubt"
 	wire "github.com/redoubt-go/redoubt/internal/wire/geo"
@@ -68,7 +69,8 @@ func (x *Index) count(ctx context.Context, status func(context.Context, redoubt.
 // answers as for an index without members, or as for the new index when a client has added members again.
 //
 // Delete removes 16,384 keys of the index of members and the keys of all cells, 4,096 keys per round trip,
-// and needs one more round trip per split cell. When it fails half-way, call it again.
+// and needs one more round trip per split cell, and per cell whose split a process has not completed. When
+// it fails half-way, call it again.
 func (xs *Indexes) Delete(ctx context.Context, name string) (deleted bool, err error) {
 	x, err := xs.Open(ctx, name)
 	if err != nil {
@@ -80,31 +82,68 @@ func (xs *Indexes) Delete(ctx context.Context, name string) (deleted bool, err e
 	if err != nil {
 		return false, err
 	}
-	var cmds []redoubt.Cmd
+	parts, err := x.halfSplit(ctx)
+	if err != nil {
+		return false, err
+	}
+	var first, then []redoubt.Cmd
+	for _, c := range parts {
+		first = append(first, x.drop(c))
+	}
 	for n := range shards {
-		cmds = append(cmds, redoubt.Cmd{Name: "UNLINK", Keys: []string{x.key(decimal(n), membersPart)}, Flags: redoubt.Idempotent})
+		then = append(then, redoubt.Cmd{Name: "UNLINK", Keys: []string{x.key(decimal(n), membersPart)}, Flags: redoubt.Idempotent})
 	}
 	for _, c := range x.cells.now() {
-		cmds = append(cmds, x.drop(c))
+		then = append(then, x.drop(c))
 	}
-	for from := 0; from < len(cmds); from += atOnce {
-		for _, r := range x.send(ctx, cmds[from:min(from+atOnce, len(cmds))]) {
-			n, err := r.Int()
-			if err != nil {
-				return deleted, err
-			}
-			deleted = deleted || n > 0
-		}
-	}
+	steps := [][]redoubt.Cmd{first, then}
 	// A split cell leads to its parts, so it is deleted after them.
 	for _, c := range x.cells.split() {
-		n, err := x.client.Do(ctx, x.drop(c)).Int()
-		if err != nil {
-			return deleted, err
+		steps = append(steps, []redoubt.Cmd{x.drop(c)})
+	}
+	for _, cmds := range steps {
+		for some := range slices.Chunk(cmds, atOnce) {
+			for _, r := range x.send(ctx, some) {
+				n, err := r.Int()
+				if err != nil {
+					return deleted, err
+				}
+				deleted = deleted || n > 0
+			}
 		}
-		deleted = deleted || n > 0
 	}
 	return deleted, nil
+}
+
+// halfSplit returns the parts of cells whose split has begun and not ended. They may have keys, and no cell
+// leads to them yet. If the keys stayed, a new index could take such a part for its own.
+func (x *Index) halfSplit(ctx context.Context) (parts []cell, err error) {
+	for cells := range slices.Chunk(x.cells.now(), atOnce) {
+		cmds := make([]redoubt.Cmd, len(cells))
+		for i, c := range cells {
+			cmds[i] = redoubt.Cmd{Name: "HGET", Keys: x.keys(c, statePart), Args: []string{"state"}, Flags: redoubt.ReadOnly}
+		}
+		for i, r := range x.send(ctx, cmds) {
+			if r.Err != nil {
+				return nil, r.Err
+			}
+			if r.Val != "frozen" {
+				continue
+			}
+			f, err := x.readFrozen(ctx, cells[i])
+			if err != nil {
+				return nil, err
+			}
+			if f == nil {
+				continue
+			}
+			if at, ok := f.middle(); ok {
+				left, right := cells[i].parts(at)
+				parts = append(parts, left, right)
+			}
+		}
+	}
+	return parts, nil
 }
 
 func (x *Index) drop(c cell) redoubt.Cmd {
