@@ -170,7 +170,7 @@ var limitCommands = []*Command{
 		Args:       []Arg{limitKey},
 		Reply:      "Integer: 1 when anything had been taken, 0 otherwise.",
 		Errors:     []string{"`ERR redoubt: invalid name: …`"},
-		Before:     []string{"LIMIT.TAKE user:42 1 10 1000 10"},
+		Before:     []string{"LIMIT.TAKE user:42 1 10 60000 10"},
 		Examples:   []Example{{"LIMIT.RESET user:42", "(integer) 1"}},
 		Notes:      []string{"A limit of CL.THROTTLE is a key of its own name: DEL resets it."},
 		Plan: func(env *Env, args [][]byte) Plan {
@@ -199,8 +199,8 @@ var limitCommands = []*Command{
 		},
 		Reply:    decisionReply + " It is the state afterwards, as of LIMIT.PEEK.",
 		Errors:   limitErrors(docSyntax, docLimits, docTokens, docNoLimit, "`ERR redoubt: id has … bytes; want at most 512`"),
-		Before:   []string{"LIMIT.TAKE user:42 1 10 1000 10"},
-		Examples: []Example{{"LIMIT.REFUND user:42 1 order:1 10 1000 10", "1) (integer) 1\n2) (integer) 10\n3) (integer) 0\n4) (integer) 0\n5) (integer) -1"}},
+		Before:   []string{"LIMIT.TAKE user:42 1 10 60000 10"},
+		Examples: []Example{{"LIMIT.REFUND user:42 1 order:1 10 60000 10", "1) (integer) 1\n2) (integer) 10\n3) (integer) 0\n4) (integer) 0\n5) (integer) -1"}},
 		Plan: func(env *Env, args [][]byte) Plan {
 			c, fault := limitCallOf(args)
 			if fault != "" {
