@@ -289,7 +289,7 @@ function step(by) {
 }
 
 const keys = {
-  "/": () => document.getElementById("search")?.select(),
+  "/": () => document.getElementById("search")?.focus(),
   j: () => step(1),
   k: () => step(-1),
   "]": () => document.querySelector(".pages button:last-child:not([disabled])")?.click(),

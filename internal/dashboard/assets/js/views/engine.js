@@ -1,7 +1,7 @@
 import { bar } from "../charts.js";
 import { h } from "../dom.js";
 import { bytes, count, duration, exact } from "../format.js";
-import { known, t } from "../i18n.js";
+import { t } from "../i18n.js";
 import { facts, tile } from "../table.js";
 import { hotKeys, slowLog } from "./details.js";
 
@@ -21,8 +21,8 @@ export function engine({ snap, chartOf, nothing }) {
       chartOf(t("engine.lookups"), [["hits", t("engine.hits"), "c3"], ["misses", t("engine.misses"), "c2"]], count), chartOf(t("engine.removals"), [["expired", t("engine.expired"), "c5"], ["evicted", t("engine.evicted"), "c4"]], count)),
     h("div", { class: "pair", key: "pair" },
       h("section", { class: "panel" }, h("h2", {}, t("engine.types")), types.length
-        ? h("dl", { class: "bars" }, types.map(([type, n]) => h("div", { key: type }, h("dt", {}, known("names.", type)), h("dd", {}, bar([{ size: n, cls: "c1", label: exact(n) }], most, `${known("names.", type)} ${exact(n)}`), h("span", {}, count(n))))))
-        : h("p", { class: "muted" }, t("engine.noKeys"))),
+        ? h("dl", { class: "bars" }, types.map(([type, n]) => h("div", { key: type }, h("dt", {}, type), h("dd", {}, bar([{ size: n, cls: "c1", label: exact(n) }], most, `${type} ${exact(n)}`), h("span", {}, count(n))))))
+        : h("p", { class: "muted" }, e.keys > 0 ? t("status.loading") : t("engine.noKeys"))),
       h("section", { class: "panel" }, h("h2", {}, t("engine.disk")), e.lastError ? h("p", { class: "error", role: "alert" }, e.lastError) : null,
         facts([
           [t("engine.log"), e.saves === false ? t("engine.inMemory") : bytes(e.logSize)], [t("engine.base"), e.logBase > 0 ? bytes(e.logBase) : null], [t("engine.fsync"), e.saves ? e.fsync : null], [t("engine.lastSync"), e.lastSyncMs >= 0 && e.lastSyncMs !== null ? t("time.ago", { time: duration(e.lastSyncMs) }) : null],
