@@ -255,7 +255,7 @@ func onQueue(run func(ctx context.Context, c *redoubt.Client, keys queuewire.Key
 }
 
 // eachDead calls change, which takes messages out of the dead ones, for about stepTime. The step of the
-// answer is how many are left of those that were dead at the beginning: messages that die meanwhile must not
+// answer is how many of the messages that were dead at the beginning are left: messages that die meanwhile must not
 // make it go on for ever.
 func eachDead(ctx context.Context, c *redoubt.Client, keys queuewire.Keys, step string, change func(ids []string) (int, error)) (d done, err error) {
 	left := -1

@@ -167,7 +167,7 @@ func TestQueueActions(t *testing.T) {
 	act("queue.deleteAll", "", 0)
 }
 
-// A long action answers in steps, each of which goes on where the one before ended. It ends though messages
+// A long action answers in steps; a step goes on where the step before ended. It ends though messages
 // die meanwhile.
 func TestActionInSteps(t *testing.T) {
 	p := open(t, nil)

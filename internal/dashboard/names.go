@@ -33,7 +33,7 @@ const (
 	kindQueue
 	kindStock
 	kindBloom
-	kindCache // its names are those of the caches, not of their entries
+	kindCache // its names are the names of caches, not of their entries
 	kindOther // names of other primitives
 	kinds
 )

@@ -13,7 +13,7 @@ type oneUser struct {
 	writes bool
 }
 
-// OneUser returns users of whom there is one, with all rights. Without a password the user needs none.
+// OneUser returns a single user, with all rights. Without a password the user needs none.
 func OneUser(name, password string, writes bool) Users { //nolint:revive // it is the user's property
 	return &oneUser{name: name, sum: sha256.Sum256([]byte(password)), open: password == "", writes: writes}
 }

@@ -20,7 +20,7 @@ const (
 	// pageRows is how many rows a page has at most.
 	pageRows = 50
 	// pageRounds is how many times a page asks for the states of pageRows names. Names without a state,
-	// like those of free locks, have no row.
+	// like free locks, have no row.
 	pageRounds = 4
 )
 

@@ -121,8 +121,8 @@ type SlowCommand struct {
 	Args   []string `json:"args"`
 }
 
-// A Histogram counts durations: those of at most each bound and more than the bound before, and at last
-// those above all bounds.
+// A Histogram counts durations: for each bound the durations up to it and above the bound before, and at
+// last the durations above all bounds.
 type Histogram struct {
 	BoundsMs []float64 `json:"boundsMs"`
 	Counts   []uint64  `json:"counts"`

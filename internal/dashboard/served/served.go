@@ -2,7 +2,7 @@
 //
 //	source := served.Source("redis", dashboard.KindRedis, srv, started)
 //
-// The users of the source are those of the server, with their rights.
+// The users of the server are the users of the source, with their rights.
 package served
 
 import (
@@ -36,7 +36,7 @@ func Source(name, kind string, srv *server.Server, started time.Time) dashboard.
 	}
 }
 
-// users are those of a server.
+// users are the users of a server.
 type users struct{ srv *server.Server }
 
 // Login implements dashboard.Users.
