@@ -10,10 +10,8 @@ func SetStepTime(d time.Duration) { stepTime = d }
 
 // The bounds of a poll.
 const (
-	ScansPerTurn = scansPerTurn
-	ScanCount    = scanCount
-	PageRows     = pageRows
-	PageRounds   = pageRounds
+	PageRows   = pageRows
+	PageRounds = pageRounds
 )
 
 // Again makes the next snapshot ask the back end, however young the data is.
