@@ -318,6 +318,7 @@ func testActions(t *testing.T, browser context.Context, s *served) {
 
 // testKeyboard: everything works without a mouse.
 func testKeyboard(t *testing.T, browser context.Context, s *served) {
+	s.do(t, "QUEUE.PUT another x ID x") // a queue that the search does not find
 	p := openTab(t, browser)
 	p.open(s.page, "overview")
 	p.shows("Names in use")
