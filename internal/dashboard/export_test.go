@@ -1,6 +1,11 @@
 package dashboard
 
-import "time"
+import (
+	"context"
+	"time"
+
+	"github.com/redoubt-go/redoubt"
+)
 
 // SetAnswerTime changes how long a snapshot waits for the back end.
 func SetAnswerTime(d time.Duration) { answerTime = d }
@@ -10,8 +15,9 @@ func SetStepTime(d time.Duration) { stepTime = d }
 
 // The bounds of a poll.
 const (
-	PageRows   = pageRows
-	PageRounds = pageRounds
+	PageRows      = pageRows
+	PageRounds    = pageRounds
+	BloomsPerPage = bloomsPerPage
 )
 
 // Again makes the next snapshot ask the back end, however young the data is.
@@ -48,4 +54,34 @@ func (h History) Series(of, name string) []float64 {
 		return s.V
 	}
 	return nil
+}
+
+// BeforePoll makes f run before each poll begins.
+func (h *Handler) BeforePoll(f func()) {
+	for _, s := range h.current() {
+		s.mu.Lock()
+		run := s.run
+		s.run = func(poll func()) bool {
+			f()
+			return run(poll)
+		}
+		s.mu.Unlock()
+	}
+}
+
+// BloomsAreDue makes the next snapshots count the filters anew.
+func (h *Handler) BloomsAreDue() {
+	for _, s := range h.current() {
+		s.blooms.mu.Lock()
+		for name, st := range s.blooms.all {
+			st.next = time.Unix(1, 0)
+			s.blooms.all[name] = st
+		}
+		s.blooms.mu.Unlock()
+	}
+}
+
+// ReadInfo reads INFO of all primaries.
+func ReadInfo(ctx context.Context, client *redoubt.Client) (map[string]string, error) {
+	return readInfo(ctx, client)
 }

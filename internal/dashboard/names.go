@@ -56,7 +56,7 @@ var parts = map[string]kind{
 func classify(prefix, key string) (k kind, name string, ok bool) {
 	rest, ok := strings.CutPrefix(key, prefix)
 	end := strings.LastIndex(rest, "}:")
-	if !ok || end < 1 {
+	if !ok || end < 1 || end > redoubt.MaxName { // others may have keys like ours
 		return 0, "", false
 	}
 	name, part := rest[:end], rest[end+2:]

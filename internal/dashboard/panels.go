@@ -62,6 +62,9 @@ func (s *source) panel(ctx context.Context, key panelKey, read func(ctx context.
 	rows, next, err := read(ctx)
 	st.done = time.Now()
 	if err != nil {
+		if _, refused := errors.AsType[*refusal](err); refused {
+			st.panel = panel{} // the user may have lost the right to see the rows
+		}
 		st.err, st.down = err.Error(), isDown(err)
 		return st.panel
 	}

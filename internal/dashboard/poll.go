@@ -36,7 +36,6 @@ type source struct {
 	blooms  bloomStates
 	run     func(f func()) bool // starts a goroutine of the handler; false: it is closed
 	looked  atomic.Int64        // when somebody looked last, in ns since 1970
-	took    atomic.Int64        // the latest snapshot, in ns
 
 	mu      sync.Mutex
 	polling chan struct{} // closed when the poll under way ends; nil: none is

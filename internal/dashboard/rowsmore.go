@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -61,21 +62,23 @@ func (l *look) bloomRows() (rows []any, next string, err error) {
 	if states.all == nil || len(states.all) > 20*pageRows {
 		states.all = map[string]bloomState{}
 	}
-	rows, counted := []any{}, 0
+	names = slices.DeleteFunc(names, func(name string) bool { return !l.may(kindBloom, name) })
+	due := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return time.Now().Before(states.all[name].next) })
+	// The ones that have waited longest come first: later rows of a page would never have their turn otherwise.
+	slices.SortStableFunc(due, func(a, b string) int { return states.all[a].next.Compare(states.all[b].next) })
+	for _, name := range due[:min(len(due), bloomsPerPage)] {
+		var st bloomState
+		began := time.Now()
+		st.info, st.err = bloomInfo(l.ctx, filters, name)
+		st.next = began.Add(max(bloomEvery, 100*time.Since(began)))
+		if st.err != nil && isDown(st.err) && !errors.Is(st.err, bloom.ErrNotFound) {
+			return nil, "", st.err
+		}
+		states.all[name] = st
+	}
+	rows = []any{}
 	for _, name := range names {
-		if !l.may(kindBloom, name) {
-			continue
-		}
 		st, known := states.all[name]
-		if now := time.Now(); counted < bloomsPerPage && now.After(st.next) {
-			counted++
-			st.info, st.err = bloomInfo(l.ctx, filters, name)
-			st.next = now.Add(max(bloomEvery, 100*time.Since(now)))
-			if st.err != nil && isDown(st.err) && !errors.Is(st.err, bloom.ErrNotFound) {
-				return nil, "", st.err
-			}
-			states.all[name], known = st, true
-		}
 		if errors.Is(st.err, bloom.ErrNotFound) {
 			continue
 		}

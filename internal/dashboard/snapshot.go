@@ -88,7 +88,8 @@ func (h *Handler) snapshot(req *request) (any, error) {
 	}
 	s := req.source
 	s.looked.Store(began.UnixNano())
-	ctx, cancel := context.WithTimeout(req.ctx, answerTime)
+	// Other browsers get what this request reads, so it goes on when this browser has given up.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(req.ctx), answerTime)
 	defer cancel()
 	data := s.poll(ctx)
 
@@ -128,7 +129,6 @@ func (h *Handler) snapshot(req *request) (any, error) {
 	}
 	out.Time = time.Now().UnixMilli()
 	took := time.Since(began)
-	s.took.Store(int64(took))
 	out.PollMs = min(max(pollEvery, 10*took), pollMost).Milliseconds()
 	return out, nil
 }

@@ -185,6 +185,7 @@ func TestClassify(t *testing.T) {
 		"rd:{a}:queue:config": "queues a", "rd:{a}:queue:dead": " ", "rd:{a}:gcra": "limits a", "rd:{a}:gcra:0123456789abcdef": "limits a",
 		"rd:{a}:stock": "stock a", "rd:{a}:due": " ", "rd:{users:1}:cache": "caches users", "rd:{a}:bloom": "bloom a", "rd:{a}:ttlhash": "other a",
 		"rd:{a}:b}:lock": "locks a}:b", "rx:{a}:lock": " ", "rd:{}:lock": " ", "rd:{a}lock": " ", "a": " ", "": " ", "rd:{a}:lock:x": " ",
+		"rd:{" + strings.Repeat("a", redoubt.MaxName+1) + "}:lock": " ",
 	} {
 		if kind, name := dashboard.Classify(key); kind+" "+name != want {
 			t.Errorf("%q is %q of %q; want %q", key, name, kind, want)

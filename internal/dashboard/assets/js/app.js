@@ -43,7 +43,7 @@ const poller = new Poller(async (signal) => {
   const wanted = place;
   try {
     const own = wanted.name !== "";
-    const next = await get("api/snapshot", { source: wanted.source, view: wanted.view, range: wanted.range, q: own ? decodeName(wanted.name) : wanted.q, page: own ? "" : wanted.page }, signal);
+    const next = await get("api/snapshot", { source: wanted.source, view: wanted.view, range: wanted.range, q: own ? decodeName(wanted.name).slice(0, 80) : wanted.q, page: own ? "" : wanted.page }, signal);
     let messages = null;
     if (own) {
       messages = await get("api/queue", { source: next.source, ref: wanted.name, state: wanted.state, q: wanted.q, page: wanted.page }, signal).catch((e) => {
