@@ -122,7 +122,7 @@ func deployState(t *testing.T, url string) (s lockState) {
 func TestLockRelease(t *testing.T) {
 	t.Parallel()
 	url := redistest.Start(t).URL()
-	env := []string{"REDOUBT_BACKEND=" + url, "REDOUBT_FENCE=7", "REDOUBT_LOCK_NAME=x"} // the last two are of an outer redoubt lock
+	env := []string{"REDOUBT_BACKEND=" + url, "REDOUBT_FENCE=7", "REDOUBT_LOCK_NAME=x", "REDOUBT_URL=x"} // of an outer redoubt lock, and of the examples
 	release := func(args ...string) (int, string, string) {
 		t.Helper()
 		return runToEnd(t, env, append([]string{"lock", "release"}, args...)...)
