@@ -23,15 +23,16 @@
 //
 // While the server keeps its data:
 //
-//   - A query finds exactly the members in its area, by their positions as kept, whatever the size of
-//     the area, at the poles and across the antimeridian.
+//   - A query finds exactly the members in its area, whatever the size of the area, at the poles and
+//     across the antimeridian. Positions count as they are kept.
 //   - While members move and cells are split, a query finds each member exactly once, also when a mover
 //     or a query is slow, and when a mover dies.
 //   - All changes of one member, and the queries that find it, have one order that explains every
 //     result.
 //   - A process that dies leaves a member at its old place or at its new one. Other processes remove
 //     everything else that it leaves behind.
-//   - No key grows past 1 MB with up to 100 million members, even when all members are at one point.
+//   - No key grows past 1 MB, even when all members are at one point. This is so for up to 100 million
+//     members.
 //   - A move within a cell costs one round trip. So does a query.
 //   - A value that is out of range is refused before anything is written.
 //   - After an index is deleted, every open handle of its name answers as for an index without members, or

@@ -43,7 +43,8 @@
 //   - The client treats a lease as expired before the server does.
 //   - The tokens of a name rise strictly.
 //   - A call that is repeated after a lost reply gives the same answer.
-//   - A lost wake-up delays a waiter by 30 s at most.
+//   - A lost wake-up delays a waiter until the end of the lease that it saw, by 30 s at
+//     most.
 //
 // docs/promises.md lists every promise with the tests that check it.
 //

@@ -41,9 +41,8 @@ import (
 // the network, flushed scripts, moving slots, a dead shard, and a server with
 // a log that is killed and restarted.
 //
-// Promise: Tokens on one name rise strictly, also when the key has expired,
-// and through each of FLUSHALL, a failover, and a step of the server's clock
-// by itself.
+// Promise: The tokens of a name rise strictly, also when the key has expired, and through each of
+// FLUSHALL, a failover, and a step of the server's clock by itself.
 //
 // Promise: With Fair, waiters are served in the order in which they queued,
 // across all processes, by two commands each; no later caller gets in between,

@@ -54,9 +54,8 @@ func TestTryAcquire(t *testing.T) {
 	})
 }
 
-// Promise: Tokens on one name rise strictly, also when the key has expired,
-// and through each of FLUSHALL, a failover, and a step of the server's clock
-// by itself.
+// Promise: The tokens of a name rise strictly, also when the key has expired, and through each of
+// FLUSHALL, a failover, and a step of the server's clock by itself.
 func TestTokensRise(t *testing.T) {
 	each(t, func(t *testing.T, e *env) {
 		m := e.mutex(e.newClient(), lock.Options{})

@@ -22,9 +22,10 @@
 //
 // While the primary keeps its data:
 //
-//   - At least once: a message is handed to a handler until one returns nil, the message
-//     is dead, or it is cancelled. Handlers may be called twice for a message: make their
-//     effects idempotent, by [Job.ID] for example.
+//   - Once a put has returned, its message is handed to a handler until one returns nil,
+//     the message is dead, or it is cancelled. Handlers may be called twice for a message
+//     (delivery is at least once): make their effects idempotent, by [Job.ID] for
+//     example.
 //   - A message is never taken before it is due, by the server's clock.
 //   - A consumer that has lost a message can't settle it.
 //   - A message that kills its consumers dies after its attempts. With [Unlimited]
@@ -33,7 +34,8 @@
 //     message. A unique key drops further messages for its time.
 //   - Messages of a lane are taken in the order in which they became ready. Messages of a
 //     group run one at a time and in order, also when one is retried.
-//   - A stopped consumer hands back its unfinished messages, and counts no failure.
+//   - A consumer that stops hands back its unfinished messages, counts no failure, and
+//     keeps to its grace period.
 //   - Each time of a schedule is put once, by any number of schedulers.
 //
 // Redis replicates asynchronously: a failover may lose the last puts and repeat messages

@@ -45,14 +45,15 @@
 // While the primary keeps its data and its clock runs evenly:
 //
 //   - In any time t a limit gives at most Burst + t ÷ T tokens, to all callers
-//     together, where T is Period ÷ Rate; and over a long run it gives the rate that
-//     was asked for, to 1%.
+//     together; T is Period ÷ Rate.
+//   - No token is lost: an unused limit gives Burst tokens at once, and over a long
+//     run the rate is the one asked for, to 1%, and never lower.
 //   - A refusal takes nothing. RetryAfter is exact, to the microsecond of the server's
 //     clock, if nobody else takes tokens.
 //   - A call takes its tokens at most once. It is not sent again after a lost reply:
 //     its error matches redoubt.ErrUnknownOutcome.
 //   - Tokens that were taken stay taken when a limit changes.
-//   - Waiters are served in the order of arrival, and never early.
+//   - Waiters are served in the order of arrival and never early.
 //   - With several limits a call takes from all of them or from none.
 //   - Every key expires, except stored limits.
 //

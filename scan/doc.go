@@ -31,8 +31,8 @@
 //   - An Iterator yields nothing twice as long as fewer than [Options.Remember] other items lie between.
 //   - A scan that resumes with a token yields everything that is left, also when slots have moved
 //     since, a node was replaced or its server restarted.
-//   - When none of this has happened, a scan that resumes repeats at most one page per node, and
-//     nothing while the servers' tables don't change.
+//   - A scan that resumes on unchanged nodes repeats at most one page per node, and nothing while the
+//     servers' tables don't change.
 //   - A token of another query or of another cluster is refused. So is a token that was cut off.
 //   - Delete and Expire reach every key that their iterator yields, also when they are called again after
 //     an error. They work on all nodes of a cluster at the same time. A dry run changes nothing.

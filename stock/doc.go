@@ -33,20 +33,20 @@
 //
 // While the primary keeps its data:
 //
-//   - Available + reserved + sold is always the total that was set and added: no unit is
-//     oversold and none is lost, whatever fails or is repeated.
+//   - Available, reserved and sold units together are always the total that was set and
+//     added: no unit is oversold and none is lost, whatever fails or is repeated.
 //   - A reservation ends once: committed, cancelled or expired. A commit after its time
 //     matches [ErrExpired], even if nobody has taken the units since.
 //   - Expired units can be reserved again at once.
 //   - Reserve, Commit, Cancel and Set may be repeated, and are sent again after a lost
 //     reply, with one effect and the same answer. If another client adds units between two
 //     tries of a Set, the Set wins.
-//   - A reserve that arrives after its cancel takes nothing, and a reserve whose caller has
-//     left gives its units back.
+//   - A reserve that arrives after its cancel takes nothing.
+//   - A reserve whose caller has left gives its units back.
 //   - With appendonly and appendfsync always, acknowledged calls survive a killed server.
 //   - Info and List change nothing, and count expired units as available.
 //   - List finds every item that exists during the whole listing.
-//   - What is stored is bounded by the reservations of one TTL and of the last hour.
+//   - The reservations of one TTL and of the last hour bound the stored data.
 //
 // Redis replicates asynchronously: a failover may lose the last sales and reservations.
 // An ID is remembered for an hour after its reservation is over ([Remembered]); later a

@@ -10,9 +10,9 @@ import (
 // brought it and a thousandth of what has passed since, whatever the delays and the
 // drift; and after a step of the server's clock it is right with the next reply.
 //
-// Promise: Get, GetItem, GetMany and All never deny a field before its deadline, and return it
-// late by at most a round trip and a thousandth of the time since the last one that brought the
-// time.
+// Promise: Get, GetItem, GetMany and All never deny a field before its deadline, and return it late
+// by at most the round trip that last brought the server's time plus a thousandth of the time
+// since.
 func TestClock(t *testing.T) {
 	for seed := range uint64(50) {
 		r := rand.New(rand.NewPCG(seed, 1))

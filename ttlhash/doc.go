@@ -28,9 +28,12 @@
 //
 //   - A field is there until its deadline and gone afterwards, by the server's clock, for
 //     every call that the server decides: all but Get, GetItem, GetMany and All.
-//   - Those four are one round trip without a script. They never deny a field before its
-//     deadline. They may return it after its deadline, for at most the length of the
-//     round trip that last fetched the server's time plus a thousandth of the time since.
+//   - Get, GetItem and GetMany are one round trip without a script. Once a second a script
+//     in the same round trip brings the server's time. GetMany reads 4096 fields in a round
+//     trip, All about 500.
+//   - Get, GetItem, GetMany and All never deny a field before its deadline, and return it
+//     late by at most the round trip that last brought the server's time plus a thousandth
+//     of the time since.
 //   - Of several callers that set an absent field, or take a field, one succeeds.
 //   - Each write sweeps at most two chunks of the index. The index has at most 64 chunks
 //     more than the hash has fields.
@@ -42,8 +45,9 @@
 //     changes nothing.
 //   - A call that failed has had its whole effect or none, also when a server that keeps
 //     what it acknowledged was killed.
-//   - Bad input, and an atomic write of several fields with more than 1 MiB, is refused
-//     and changes nothing.
+//   - Bad input is refused, and nothing is written.
+//   - An atomic write of several fields with more than 1 MiB is refused and changes
+//     nothing; SetMany sets them in parts.
 //
 // A failover loses writes that no replica had. If the server's clock is set, deadlines move
 // with it; Get, GetItem, GetMany and All follow a second and a round trip later at most.

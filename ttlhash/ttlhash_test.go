@@ -258,9 +258,9 @@ func TestConditions(t *testing.T) {
 // Promise: A field is there until its deadline and gone afterwards, by the server's clock, for
 // every call that the server decides.
 //
-// Promise: Get, GetItem, GetMany and All never deny a field before its deadline, and return it
-// late by at most a round trip and a thousandth of the time since the last one that brought the
-// time.
+// Promise: Get, GetItem, GetMany and All never deny a field before its deadline, and return it late
+// by at most the round trip that last brought the server's time plus a thousandth of the time
+// since.
 func TestDeadlines(t *testing.T) {
 	each(t, func(t *testing.T, e *env) {
 		ctx, h := t.Context(), e.hashes
@@ -374,7 +374,7 @@ func TestOneWins(t *testing.T) {
 // A read is one command in one round trip, and no script. A second after the last look
 // at the server's clock another comes with it.
 //
-// Promise: Get, GetItem, GetMany and All are one round trip without a script.
+// Promise: Get, GetItem and GetMany are one round trip without a script.
 func TestRoundTrips(t *testing.T) {
 	each(t, func(t *testing.T, e *env) {
 		c := &clienttest.Counter{Conn: e.Conn}
@@ -475,9 +475,9 @@ func TestBadInput(t *testing.T) {
 
 // Reads go by the server's clock, which is an hour ahead of ours here, and set.
 //
-// Promise: Get, GetItem, GetMany and All never deny a field before its deadline, and return it
-// late by at most a round trip and a thousandth of the time since the last one that brought the
-// time.
+// Promise: Get, GetItem, GetMany and All never deny a field before its deadline, and return it late
+// by at most the round trip that last brought the server's time plus a thousandth of the time
+// since.
 func TestReadsGoByTheServersClock(t *testing.T) {
 	emulating(t, func(t *testing.T, e *env) {
 		c := e.freeze()

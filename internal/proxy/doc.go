@@ -16,11 +16,12 @@
 // # Promises
 //
 //   - Each reply carries the tag that its ReplyHandler chose. So the handler can put it in order with
-//     replies from elsewhere. Over one Upstream replies arrive in the order of sending, with one
-//     exception: a script that the server doesn't know is sent again, and answered after the commands
-//     behind it.
+//     replies from elsewhere.
+//   - A script that the server doesn't know is sent again. It is answered after the commands behind it;
+//     all other replies of one Upstream arrive in the order of sending.
 //   - When the connection is lost, every command in flight gets one error, which says whether the
 //     command may have run. None is ever sent twice.
-//   - While there is no connection, [Upstream.Send] fails at once with the reason.
+//   - While there is no connection, [Upstream.Send] fails and does not wait for one. Its error has the
+//     reason.
 //   - Pending bytes are bounded: Send waits while the back end doesn't take what was sent before.
 package proxy

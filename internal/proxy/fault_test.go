@@ -12,6 +12,8 @@ import (
 	"github.com/redoubt-go/redoubt/internal/resp"
 )
 
+// Promise: When the connection is lost, every command in flight gets one error, which says whether
+// the command may have run.
 func TestFaultsTellTheOutcome(t *testing.T) {
 	for _, c := range []struct {
 		fault *proxy.Fault

@@ -124,6 +124,7 @@ func upstream(tb testing.TB, o proxy.Options) *proxy.Upstream {
 
 var answer = redoubt.NewScript("answer", "return ARGV[1]")
 
+// Promise: Each reply carries the tag that its ReplyHandler chose.
 func TestUpstream(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, b redistest.Backend) {
 		u := upstream(t, proxy.Options{Backend: backend(t, b.URL), Scripts: []*redoubt.Script{answer}})
@@ -184,6 +185,8 @@ func TestUpstream(t *testing.T) {
 }
 
 // A script that was forgotten is sent again, once, in its caller's name.
+//
+// Promise: A script that the server doesn't know is sent again.
 func TestMissingScript(t *testing.T) {
 	s := redistest.Start(t)
 	u := upstream(t, proxy.Options{Backend: backend(t, s.URL())})
@@ -207,6 +210,11 @@ func TestMissingScript(t *testing.T) {
 }
 
 // TestLostConnection: a sent command may have run, and an unsent one has not. The errors say so.
+//
+// Promise: When the connection is lost, every command in flight gets one error, which says whether
+// the command may have run.
+//
+// Promise: While there is no connection, Upstream.Send fails and does not wait for one.
 func TestLostConnection(t *testing.T) {
 	s := redistest.Start(t)
 	u := upstream(t, proxy.Options{Backend: backend(t, s.URL())})
@@ -252,6 +260,9 @@ func TestLostConnection(t *testing.T) {
 }
 
 // Send waits while the back end takes nothing.
+//
+// Promise: Pending bytes are bounded: Send waits while the back end doesn't take what was sent
+// before.
 func TestBackpressure(t *testing.T) {
 	s := redistest.Start(t)
 	u := upstream(t, proxy.Options{Backend: backend(t, s.URL()), MaxPending: 1 << 20})

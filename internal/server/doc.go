@@ -36,12 +36,12 @@
 // # Promises
 //
 //   - Replies come in the order of the commands, each exactly once.
-//   - A client's commands run in the order sent, with one exception outside of transactions: a script
-//     that the back end has forgotten is sent again, and runs after the commands behind it.
+//   - A client's commands run in the order sent, except a script that the back end has forgotten:
+//     outside of transactions it is sent again, and runs after the commands behind it.
 //   - No client sees the state of another.
 //   - A fault is one error reply, in the place of the command that it struck.
-//   - Each client has bounds: commands in flight, the size of a command, and replies that it has not
-//     taken. Beyond them the server reads no more from the client. The size of a reply is not known
+//   - Commands in flight and waiting replies of a client are bounded. So is the size of a command.
+//     Beyond the bounds the server reads no more from the client. The size of a reply is not known
 //     before it comes. So a client has 16 commands in flight at first, then as many as have 4 MiB of
 //     replies of the size seen lately, or MaxOutput if that is less. In the worst case, large replies
 //     after small ones, MaxPipeline large replies come.

@@ -18,15 +18,13 @@
 //   - A request passes all policies in their order. A refused request gets back what
 //     it took from the earlier policies, where the limiter has a Refund or is a
 //     concurrency limit.
-//   - When a limiter fails, the options decide whether the request passes. A request
+//   - When a limiter fails, the options decide whether a request passes; a request
 //     whose ctx has ended never passes, so hanging up early is no way around a limit.
-//   - An answer that a limiter gives without its server, by
-//     ratelimit.Options.OnFailure, is not shown to callers as its limit, and is not
-//     refunded.
+//   - An answer that a limiter gives without its server is not shown to callers as
+//     its limit, and is not refunded; see ratelimit.Options.OnFailure.
 //   - A request holds its place of a concurrency limit until End, and the place is
 //     extended meanwhile.
-//   - Whatever a request's key is, its limit has a name that the server accepts and
-//     that no other policy uses.
+//   - No key makes a name that the server refuses, or a name of another policy.
 //
 // docs/promises.md names the tests that check each promise.
 package policy

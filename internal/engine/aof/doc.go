@@ -95,14 +95,18 @@
 //
 // # Promises
 //
-//   - With [Always] records that [Log.Wait] has confirmed survive a power cut. Concurrent callers share
-//     an fsync.
-//   - With [EverySecond] a power cut loses at most the records of the last two seconds, if an fsync takes
-//     less than one; a crash of the process loses the records of the last milliseconds.
-//   - With [Never] a power cut loses the records that the operating system had not written.
-//   - Records are lost from the end only. A record is there whole or not at all.
-//   - A disk that is full, or fails, loses no confirmed record; see [Log.Err]. When a file may not grow,
-//     the log goes on in another one.
-//   - Damage of data that was on disk is always an error. After a power cut this holds for data that was
-//     synced two seconds before it.
+//   - With [Always] every confirmed record survives a power cut: every one that [Log.Wait] has
+//     confirmed.
+//   - Concurrent callers share an fsync.
+//   - Records are lost from the end only.
+//   - A record is there whole or not at all.
+//   - A full or failing disk loses no confirmed record; see [Log.Err].
+//   - A limit on the size of a file loses no record; the log goes on in another file.
+//   - Damage of data that was on disk is an error, which names the place. After a power cut this holds
+//     for data that was synced two seconds before it.
+//
+// With [EverySecond] a power cut loses at most the records of the last two seconds, if an fsync takes
+// less than one; a crash of the process loses the records of the last milliseconds. With [Never] a
+// power cut loses the records that the operating system had not written. Tests of internal/engine cut
+// the power and kill the process under each policy.
 package aof

@@ -96,7 +96,7 @@ func TestWriteError(t *testing.T) {
 // TestFileSizeLimit limits the size of files. The log goes on in other files, refuses nothing and
 // loses nothing.
 //
-// Promise: A limit on the size of a file loses no record.
+// Promise: A limit on the size of a file loses no record; the log goes on in another file.
 func TestFileSizeLimit(t *testing.T) {
 	for _, policy := range []aof.Policy{aof.EverySecond, aof.Always, aof.Never} {
 		t.Run(policy.String(), func(t *testing.T) {
@@ -181,8 +181,9 @@ func TestSyncError(t *testing.T) {
 // TestPowerCut cuts the power at random operations while records are appended and compacted. The
 // log begins with the confirmed records, without a gap.
 //
-// Promise: With Always every confirmed record survives a power cut; no record before another one is
-// lost.
+// Promise: With Always every confirmed record survives a power cut.
+//
+// Promise: Records are lost from the end only.
 func TestPowerCut(t *testing.T) {
 	const rounds = 300
 	for _, policy := range []aof.Policy{aof.EverySecond, aof.Always, aof.Never} {
@@ -246,8 +247,7 @@ func TestReplayedIsSafe(t *testing.T) {
 // TestOpenedAfterAKillIsSafe kills a process at each step of a compaction. The next process sees
 // renames that were not synced. The records that it confirms must survive a power cut all the same.
 //
-// Promise: With Always every confirmed record survives a power cut; no record before another one is
-// lost.
+// Promise: With Always every confirmed record survives a power cut.
 func TestOpenedAfterAKillIsSafe(t *testing.T) {
 	opts := aof.Options{Fsync: aof.Always, Fold: keepLast(1 << 30)}
 	for cut, ended := 0, false; !ended; cut++ {

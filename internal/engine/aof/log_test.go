@@ -126,6 +126,10 @@ func image(t *testing.T, n int) (b []byte, ends []int, manifest []byte) {
 // records are there, and the rest is reported.
 //
 // Promise: Opening cuts off the torn end of a log and keeps every whole record.
+//
+// Promise: Records are lost from the end only.
+//
+// Promise: A record is there whole or not at all.
 func TestTornTail(t *testing.T) {
 	b, ends, manifest := image(t, 12)
 	for cut := 32; cut < len(b); cut++ { // the manifest is written when the header is on disk
@@ -229,6 +233,8 @@ func TestMissingFile(t *testing.T) {
 }
 
 // TestWaitersShareSyncs holds that many writers need fewer syncs than records.
+//
+// Promise: Concurrent callers share an fsync.
 func TestWaitersShareSyncs(t *testing.T) {
 	fs, err := aof.Dir(t.TempDir())
 	if err != nil {

@@ -45,7 +45,8 @@ func (w *env) change(t *testing.T, opts Options) {
 // TestChange: connected clients find their keys on the new servers, and the connections to the old ones
 // close. Wrong options change nothing.
 //
-// Promise: Servers can be replaced under connected clients.
+// Promise: Pool.Change replaces the servers under connected clients, and no command overtakes
+// another of its client meanwhile.
 func TestChange(t *testing.T) {
 	w := newEnv(t, 2, nil)
 	u, idle := dial(t, w.addr), dial(t, w.addr)
@@ -82,7 +83,8 @@ func TestChange(t *testing.T) {
 // TestChangeOrder: while the connections to a server are made anew over and over, each
 // client sees its own writes, and no command fails.
 //
-// Promise: Servers can be replaced under connected clients.
+// Promise: Pool.Change replaces the servers under connected clients, and no command overtakes
+// another of its client meanwhile.
 func TestChangeOrder(t *testing.T) {
 	w := newEnv(t, 2, nil)
 	var stop atomic.Bool
@@ -118,7 +120,8 @@ func TestChangeOrder(t *testing.T) {
 // TestRetire: servers that have to answer are kept until they have, or until ctx ends;
 // what was asked after the change waits, so that it does not overtake.
 //
-// Promise: Servers can be replaced under connected clients.
+// Promise: Pool.Change replaces the servers under connected clients, and no command overtakes
+// another of its client meanwhile.
 func TestRetire(t *testing.T) {
 	w := newEnv(t, 1, func(o *Options) { o.Timeout = -1 })
 	u := dial(t, w.addr)
@@ -166,7 +169,8 @@ func TestRetire(t *testing.T) {
 
 // TestRetireUsed: servers are kept while a client may be about to send to them.
 //
-// Promise: Servers can be replaced under connected clients.
+// Promise: Pool.Change replaces the servers under connected clients, and no command overtakes
+// another of its client meanwhile.
 func TestRetireUsed(t *testing.T) {
 	w := newEnv(t, 1, func(o *Options) { o.MaxInFlight = 1 })
 	old := w.group.Load()

@@ -49,7 +49,8 @@ var unique = regexp.MustCompile(`(?m)^(VALUE \S+ \d+ \d+) \d+\r$`)
 
 // TestDirect: what a server answers, a pool answers.
 //
-// Promise: A pool answers as a server does.
+// Promise: A pool answers as a server does, except for the order of values from several servers and
+// for the numbers of cas, which are each server's own.
 func TestDirect(t *testing.T) {
 	for _, n := range []int{1, 3} {
 		alone, w := memcachedtest.Start(t), newEnv(t, n, nil)
@@ -136,7 +137,8 @@ func TestRefusals(t *testing.T) {
 // TestHangUp: what memcached closes the connection on, a pool does, and carries out nothing
 // that comes behind it; what came before is answered.
 //
-// Promise: A client is closed on quit, and where memcached closes it.
+// Promise: The pool closes a client on quit, and where memcached closes it, and runs nothing behind
+// that.
 func TestHangUp(t *testing.T) {
 	w := newEnv(t, 2, func(o *Options) { o.MaxLine = 4096 })
 	alone := memcachedtest.Start(t)

@@ -27,17 +27,18 @@
 //   - When a server is down, only its keys get an error. The error names the server and says whether
 //     the command may have run. No value ever reaches another key or client.
 //   - A client that waits, for its own answers or for room at a server, holds up no other client.
-//   - When a server hangs, its keys get an error within Timeout, and later commands one at once. The
+//   - When a server hangs, its keys get an error within Timeout, and later commands one at once; the
 //     pool drops late replies.
-//   - Without FailureLimit the ring never changes. With it, a server returns to the ring when
-//     RetryTimeout has passed and the server has answered.
-//   - [Pool.Change] replaces the servers under connected clients. No command overtakes another of its
-//     client meanwhile.
+//   - Without FailureLimit the ring never changes.
+//   - With FailureLimit a server returns to the ring when RetryTimeout has passed and the server has
+//     answered.
+//   - [Pool.Change] replaces the servers under connected clients, and no command overtakes another of
+//     its client meanwhile.
 //   - A retrieval gets a whole answer or one error.
 //   - The pool closes a client on quit, and where memcached closes it: after a line that is too long,
 //     or a request of HTTP. It runs nothing behind that.
 //   - A client's commands and bytes in flight are bounded. A client that doesn't read is disconnected.
-//   - A value takes memory only as it arrives, whatever length its line announces. One budget bounds
-//     the memory of all clients, answers that wait included.
+//   - A value takes memory only as it arrives, whatever length its line announces.
+//   - One budget bounds the memory of all clients, answers that wait included.
 //   - Shutdown answers every command that was read.
 package memcached

@@ -199,8 +199,8 @@ func readValues(w *env, u *user, bad string, faults *atomic.Int64, round int, ke
 // who comes later at once; others aren't concerned. Its late replies are thrown
 // away.
 //
-// Promise: When a server hangs, its keys get an error within Timeout, and late replies are
-// dropped.
+// Promise: When a server hangs, its keys get an error within Timeout, and later commands one at
+// once; the pool drops late replies.
 func TestFrozen(t *testing.T) {
 	w := newEnv(t, 2, func(o *Options) { o.Timeout = time.Second })
 	of := w.keysOf(1)
@@ -234,8 +234,8 @@ func TestFrozen(t *testing.T) {
 // TestLateReply: a reply that comes after its error was given is nobody else's, and
 // the connection goes on.
 //
-// Promise: When a server hangs, its keys get an error within Timeout, and late replies are
-// dropped.
+// Promise: When a server hangs, its keys get an error within Timeout, and later commands one at
+// once; the pool drops late replies.
 func TestLateReply(t *testing.T) {
 	f := newFake(t)
 	w := &env{}
@@ -344,7 +344,7 @@ func (f *fake) want(request string) {
 // Promise: When a server is down, only its keys get an error, and no value reaches another key or
 // client.
 //
-// Promise: A server returns to the ring when RetryTimeout has passed and it has answered.
+// Promise: Without FailureLimit the ring never changes.
 //
 // Promise: A retrieval gets a whole answer or one error.
 func TestKilled(t *testing.T) {
@@ -376,7 +376,8 @@ func TestKilled(t *testing.T) {
 // TestEjection: with FailureLimit the keys of a server that is away go to others,
 // and come back with it, when it answers and RetryTimeout is over.
 //
-// Promise: A server returns to the ring when RetryTimeout has passed and it has answered.
+// Promise: With FailureLimit a server returns to the ring when RetryTimeout has passed and the
+// server has answered.
 func TestEjection(t *testing.T) {
 	w := newEnv(t, 2, func(o *Options) { o.FailureLimit, o.RetryTimeout = 3, 700*time.Millisecond })
 	of := w.keysOf(1)

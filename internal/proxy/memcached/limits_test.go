@@ -98,7 +98,8 @@ func TestMaxClientBytes(t *testing.T) {
 // TestSlowClient: a client that doesn't read is disconnected, and others are served
 // all the time.
 //
-// Promise: A client that waits holds up no other client.
+// Promise: A client that waits, for its own answers or for room at a server, holds up no other
+// client.
 //
 // Promise: A client's commands and bytes in flight are bounded.
 func TestSlowClient(t *testing.T) {
@@ -179,7 +180,8 @@ func TestShutdownEnds(t *testing.T) {
 
 // TestQuit: what came before quit is answered, and nothing after it.
 //
-// Promise: A client is closed on quit, and where memcached closes it.
+// Promise: The pool closes a client on quit, and where memcached closes it, and runs nothing behind
+// that.
 func TestQuit(t *testing.T) {
 	w := newEnv(t, 1, nil)
 	u := dial(t, w.addr)

@@ -36,7 +36,8 @@ func TestManyClients(t *testing.T) {
 // TestStepAside: a client that waits for a server that hangs, with a full buffer, holds up no client of the
 // same goroutine.
 //
-// Promise: A client that waits holds up no other client.
+// Promise: A client that waits, for its own answers or for room at a server, holds up no other
+// client.
 func TestStepAside(t *testing.T) {
 	const waiting, each = 20, 20
 	w := newEnv(t, 2, func(o *Options) { o.Timeout, o.MaxInFlight, o.MaxPending = -1, each/2, 4<<10 })
@@ -82,7 +83,8 @@ func TestStepAside(t *testing.T) {
 
 // TestFullServer: only the clients of a server that takes no more bytes wait.
 //
-// Promise: A client that waits holds up no other client.
+// Promise: A client that waits, for its own answers or for room at a server, holds up no other
+// client.
 func TestFullServer(t *testing.T) {
 	const clients, each = 4, 10
 	w := newEnv(t, 2, func(o *Options) { o.Timeout, o.MaxPending = -1, 64<<10 })

@@ -48,7 +48,7 @@ func newLargeEnv(t *testing.T, change func(*Options)) *env {
 
 // TestAnnouncedBytes: a value takes memory as it comes, not as it is announced.
 //
-// Promise: A value takes memory only as it arrives, and one budget bounds all clients.
+// Promise: A value takes memory only as it arrives, whatever length its line announces.
 func TestAnnouncedBytes(t *testing.T) {
 	w := newLargeEnv(t, func(o *Options) { o.Budget = budget.New(64 << 20) })
 	if got := dial(t, w.addr).ask("get a"); got != "END" {
@@ -76,7 +76,7 @@ func TestAnnouncedBytes(t *testing.T) {
 // refuses a value beyond it, and the sender's connection goes on after that value. The pool
 // disconnects the client with the most when one with less needs room.
 //
-// Promise: A value takes memory only as it arrives, and one budget bounds all clients.
+// Promise: One budget bounds the memory of all clients, answers that wait included.
 func TestBudgetOfRequests(t *testing.T) {
 	b := budget.New(1 << 20)
 	w := newLargeEnv(t, func(o *Options) { o.Budget = b })
@@ -140,7 +140,7 @@ func TestBudgetOfTheFirstPart(t *testing.T) {
 // TestBudgetOfAnswers: one bound holds for the answers of all clients that don't read, and
 // the pool serves others meanwhile.
 //
-// Promise: A value takes memory only as it arrives, and one budget bounds all clients.
+// Promise: One budget bounds the memory of all clients, answers that wait included.
 func TestBudgetOfAnswers(t *testing.T) {
 	b := budget.New(2 << 20)
 	w := newEnv(t, 1, func(o *Options) { o.Budget, o.SlowClient, o.Timeout = b, time.Minute, -1 })

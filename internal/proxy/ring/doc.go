@@ -11,15 +11,15 @@
 //
 // # Promises
 //
-// The following is as in twemproxy, to the bit:
+// The following holds to the bit:
 //
-//   - The twelve hashes, with the quirks of their C code: five of them treat bytes of 128 and above
-//     as negative, the CRC-16 yields 32 bits, and the CRC-32 yields 15.
-//   - The points of a ketama ring. Their number is computed in float32, so 25 equal servers have 156
-//     points each, not 160.
-//   - The order of the servers, on which modula depends: by the length of their names, then by the
-//     names.
-//   - The tag: only the part of a key between its two bytes counts, unless that part is empty.
+//   - A ring chooses the server that twemproxy chooses.
+//   - The twelve hashes equal twemproxy's, with the quirks of its C code: five of them treat bytes of
+//     128 and above as negative, the CRC-16 yields 32 bits, and the CRC-32 yields 15.
+//   - The points of a ketama ring equal twemproxy's. Their number is computed in float32, so 25 equal
+//     servers have 156 points each, not 160.
+//   - Modula orders the servers as twemproxy does: by the length of their names, then by the names.
+//   - Only the part of a key between the two bytes of the tag counts, unless that part is empty.
 //   - An empty key has hash 0.
 //
 // Two Rings with the same [Ring.Digest] choose alike, in any process.

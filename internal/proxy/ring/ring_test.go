@@ -31,7 +31,7 @@ func newRing(t testing.TB, o ring.Options) *ring.Ring {
 
 // TestHashes: the hashes of three keys, and the servers that nutcracker 0.5 chose for them.
 //
-// Promise: The twelve hashes equal twemproxy's.
+// Promise: The twelve hashes equal twemproxy's, with the quirks of its C code.
 func TestHashes(t *testing.T) {
 	keys := []string{"foo", "user:1001", "caf\xc3\xa9"}
 	var servers []ring.Server
@@ -227,7 +227,8 @@ func TestModula(t *testing.T) {
 	}
 }
 
-// Promise: Only the part of a key between the two bytes of the tag counts.
+// Promise: Only the part of a key between the two bytes of the tag counts, unless that part is
+// empty.
 func TestTag(t *testing.T) {
 	r := newRing(t, ring.Options{Servers: recordedServers("named"), Tag: "{}"})
 	for key, want := range map[string]string{
