@@ -78,7 +78,7 @@ var stockCommands = []*Command{
 		Errors: stockErrors(docInteger, fmt.Sprintf("`ERR redoubt: delta is …; want %d to %d`", int64(-stock.MaxUnits), int64(stock.MaxUnits)),
 			docFull, docBelow, docTryAgain+": only when the result depends on them"),
 		Examples: []Example{{"STOCK.ADD sku:42 20", "(integer) 120"}},
-		Notes:    []string{"It is the only STOCK command that is not safe to repeat after a lost reply: compare the total of STOCK.INFO."},
+		Notes:    []string{"Repeating the command after a lost reply may add the units twice: compare the total of STOCK.INFO."},
 		Plan: func(env *Env, args [][]byte) Plan {
 			return planCount(env, args, "delta", -stock.MaxUnits, wire.AddCmd)
 		},
