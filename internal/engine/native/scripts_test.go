@@ -137,7 +137,7 @@ func TestEveryScriptIsAccountedFor(t *testing.T) {
 		switch {
 		case err != nil:
 			return err
-		case d.IsDir() && (d.Name() == "testdata" || d.Name() == "bench" || strings.HasPrefix(d.Name(), ".") && path != root):
+		case d.IsDir() && (d.Name() == "testdata" || d.Name() == "bench" || d.Name() == "examples" || strings.HasPrefix(d.Name(), ".") && path != root):
 			return fs.SkipDir
 		case filepath.Ext(path) != ".lua":
 			return nil
