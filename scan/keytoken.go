@@ -27,6 +27,7 @@ type partToken struct {
 	Own     string `json:"o,omitempty"`
 	Shaky   string `json:"s,omitempty"`
 	Rest    string `json:"h,omitempty"`
+	Gone    string `json:"g,omitempty"`
 }
 
 func (w *keyWalk) text() string { return fmt.Sprintf("keys %+q %+q", w.query.Match, w.query.Type) }
@@ -50,7 +51,7 @@ func (w *keyWalk) token() string {
 			if p.process == "" { // of a process that is no more
 				continue
 			}
-			t.Parts = append(t.Parts, partToken{p.node, p.process, p.cursor, p.mark.forToken(), p.ended, p.own.String(), p.shaky.String(), p.rest.String()})
+			t.Parts = append(t.Parts, partToken{p.node, p.process, p.cursor, p.mark.forToken(), p.ended, p.own.String(), p.shaky.String(), p.rest.String(), p.gone.String()})
 		}
 	}
 	return encodeToken(t)
@@ -79,7 +80,7 @@ func (w *keyWalk) resume(token string) error {
 	}
 	for _, pt := range t.Parts {
 		p := &part{node: pt.Node, process: pt.Process, cursor: pt.Cursor, mark: pt.Mark, ended: pt.Ended}
-		for _, err := range []error{checkCursor(p.cursor), p.mark.check(), p.own.parse(pt.Own), p.shaky.parse(pt.Shaky), p.rest.parse(pt.Rest)} {
+		for _, err := range []error{checkCursor(p.cursor), p.mark.check(), p.own.parse(pt.Own), p.shaky.parse(pt.Shaky), p.rest.parse(pt.Rest), p.gone.parse(pt.Gone)} {
 			if err != nil {
 				return fmt.Errorf("%w: %w", ErrInvalidToken, err)
 			}

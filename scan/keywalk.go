@@ -21,6 +21,10 @@ const (
 	briefly = time.Second
 
 	leastPause, mostPause = 20 * time.Millisecond, time.Second
+
+	// lookAgain is how often a scan of a cluster asks which slots are moving. A slot that leaves a node and
+	// comes back between two looks can cost the scan keys of that slot.
+	lookAgain = time.Second
 )
 
 // A keyWalk scans the keys of all primaries.
@@ -138,9 +142,20 @@ func (w *keyWalk) goOver(ctx context.Context, now *snapshot, job job, each func(
 		}
 		wg.Go(func() { w.fetch(ctx, now.nodes[p.node].conn, p, p.cursor, p.mark, process, fetched) })
 	}
+	looks := make(chan *snapshot)
+	if w.cluster {
+		wg.Go(func() { w.lookOften(ctx, looks) })
+	}
 	for running := len(w.plan.parts); running > 0; {
 		var p page
 		select {
+		case now := <-looks:
+			for _, part := range w.plan.parts {
+				if !part.ended {
+					part.observe(now)
+				}
+			}
+			continue
 		case p = <-pages:
 		case <-ctx.Done():
 			return false, false, ctx.Err()
@@ -173,6 +188,20 @@ func (w *keyWalk) goOver(ctx context.Context, now *snapshot, job job, each func(
 		}
 	}
 	return replaced, false, nil
+}
+
+// lookOften sends how the primaries describe themselves, about every lookAgain.
+func (w *keyWalk) lookOften(ctx context.Context, looks chan<- *snapshot) {
+	for wait(ctx, lookAgain) == nil {
+		now, err := look(ctx, w.client)
+		if err != nil {
+			continue // the pages or the next round will say so
+		}
+		select {
+		case looks <- now:
+		case <-ctx.Done():
+		}
+	}
 }
 
 // work does the job to the pages of a part. It skips the pages of another process. It returns after the

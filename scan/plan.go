@@ -18,6 +18,7 @@ type part struct {
 	own   slots // that the node owned when the part began
 	shaky slots // the slots of own that were moving to another node then
 	rest  slots // slots that an earlier node has handed on to this one
+	gone  slots // the slots of own and rest that were seen to leave the node since; they must be scanned again
 }
 
 // A plan keeps which slots a scan has covered and which are left. It makes a scan complete although slots
@@ -32,6 +33,8 @@ type part struct {
 //   - When A's part ends and the slot is still moving to B, the slot is handed on to B. A part on B that
 //     begins after that covers it.
 //   - When another node owns the slot by then, that node is scanned from the beginning.
+//   - When a slot leaves while its part is running, the part no longer counts for it: the slot may come back
+//     with keys that the position of the part has passed.
 type plan struct {
 	covered slots
 	handed  map[string]*slots // node id → slots whose keys are there, or were given
@@ -47,13 +50,37 @@ func (p *plan) settle(now *snapshot) {
 		case part.ended:
 			p.judge(part, now)
 		case n != nil && n.process == part.process:
+			part.observe(now)
 			unfinished = append(unfinished, part)
 		}
 	}
 	p.parts = unfinished
 }
 
+// observe notes which slots of an unfinished part are leaving its node, or have left it. They are planned anew
+// only when the part has ended: a part for each slot that moves would scan the node once for each.
+func (p *part) observe(now *snapshot) {
+	for slot := range p.own.all() {
+		if n := now.owner[slot]; n == nil {
+			continue
+		} else if n.id != p.node {
+			p.gone.add(slot)
+		} else if _, leaves := n.leaving[slot]; leaves {
+			p.shaky.add(slot)
+		}
+	}
+	for slot := range p.rest.all() {
+		if n := now.owner[slot]; n == nil {
+			continue
+		} else if _, leaves := n.leaving[slot]; n.id == p.node && leaves || n.id != p.node && n.leaving[slot] != p.node {
+			p.gone.add(slot)
+		}
+	}
+}
+
 func (p *plan) judge(part *part, now *snapshot) {
+	part.own.removeAll(&part.gone)
+	part.rest.removeAll(&part.gone)
 	for slot := range part.own.all() {
 		n := now.owner[slot]
 		if n == nil || n.id != part.node {

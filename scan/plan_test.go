@@ -100,6 +100,46 @@ func TestPlanAfterARestart(t *testing.T) {
 	}
 }
 
+// A slot leaves its node and comes back while the node is scanned: keys came back behind the position of the
+// scan, so the part doesn't count for the slot. The same holds for a move that is given up, and for a slot
+// that was handed on.
+func TestPlanOfASlotThatComesBack(t *testing.T) {
+	const half, other = "0-8191", "8192-16383"
+	rest := snap(primary("a", 1, half, nil), primary("b", 2, other, nil))
+	leaves := snap(primary("a", 1, half, map[int]string{5: "b"}), primary("b", 2, other, nil))
+	moved := snap(primary("a", 1, "0-4,6-8191", nil), primary("b", 3, "5,"+other, nil))
+	back := snap(primary("a", 1, "0-4,6-8191", nil), primary("b", 3, "5,"+other, map[int]string{5: "a"}))
+	for name, c := range map[string]struct {
+		begin, seen, end *snapshot
+		want             string // parts that are left when all have ended
+	}{
+		"away and back":          {rest, moved, rest, "a:5/"},
+		"given up":               {rest, leaves, rest, "a:5/"},
+		"nothing moves":          {rest, rest, rest, ""},
+		"handed on, comes back":  {leaves, back, moved, "b:5/"},
+		"handed on, still moves": {leaves, leaves, moved, ""},
+	} {
+		var p plan
+		p.extend(c.begin)
+		if c.begin == leaves { // a is done, and b is scanned for the slot
+			for _, part := range p.parts {
+				part.ended = true
+			}
+			p.settle(leaves)
+			p.extend(leaves)
+		}
+		for _, part := range p.parts {
+			part.observe(c.seen)
+			part.ended = true
+		}
+		p.settle(c.end)
+		p.extend(c.end)
+		if got := p.what(); got != c.want {
+			t.Errorf("%s: parts %q are left; want %q", name, got, c.want)
+		}
+	}
+}
+
 func TestReadTable(t *testing.T) {
 	n := &node{}
 	err := n.readTable("f1 10.0.0.1:6379@16379 master - 0 1 7 connected 0-5\n" +

@@ -23,6 +23,12 @@ func (s *slots) addAll(other *slots) {
 	}
 }
 
+func (s *slots) removeAll(other *slots) {
+	for i := range s {
+		s[i] &^= other[i]
+	}
+}
+
 func (s *slots) len() (n int) {
 	for _, word := range s {
 		n += bits.OnesCount64(word)
