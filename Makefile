@@ -93,7 +93,7 @@ needed:
 		npm ci --ignore-scripts --no-audit --no-fund --loglevel=error && cp package-lock.json node_modules/.installed; }
 
 .PHONY: check
-check: format lint prose tidy generated cross fuzz ## Runs all other checks that a change must pass
+check: format lint prose translations tidy generated cross fuzz ## Runs all other checks that a change must pass
 	@echo "== make check: passed"
 
 .PHONY: format
@@ -139,6 +139,14 @@ generated: ## Checks that make generate changes nothing
 	@echo "== go generate"
 	@state() { git status --porcelain; git diff; }; before=$$(state); go generate ./...; \
 	test "$$before" = "$$(state)" || { echo "Generated files were out of date; commit what git diff shows."; git status --short; exit 1; }
+
+.PHONY: translations
+translations: ## Lists the pages in Chinese whose English page has changed since
+	@echo "== translations"
+	@for f in $$(find docs/zh-CN -name '*.md'); do \
+		set -- $$(sed -n '1s/<!-- source: \(.*\) -->/\1/p' "$$f"); \
+		test "$$(git hash-object "$$1" | cut -c 1-12)" = "$$2" || echo "$$f was written from an earlier $$1: git diff $$2 -- $$1"; \
+	done
 
 .PHONY: cross
 cross: ## Builds for the other systems

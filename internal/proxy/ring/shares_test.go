@@ -8,7 +8,7 @@ import (
 	"github.com/redoubt-go/redoubt/internal/proxy/ring"
 )
 
-// TestShares: the shares are those of many keys.
+// The shares agree with the shares of many keys.
 func TestShares(t *testing.T) {
 	servers := []ring.Server{{Name: "a", Weight: 1}, {Name: "b", Weight: 3}, {Name: "c", Weight: 1}, {Name: "d", Weight: 1}}
 	for _, distribution := range ring.Distributions {
