@@ -148,11 +148,19 @@ func TestQueuedCommandsAreInTheBudget(t *testing.T) {
 	p, opts := poolServers(t, 2)
 	p.serve(t, opts, func(o *server.Options) { o.Budget = b })
 	w := dial(t, p.addr)
-	w.want("+OK\r\n", "MULTI")
 	value := strings.Repeat("v", 300_000)
+	queueBeyond(t, b, w, "SET", "k", value)
+	w.want("+OK\r\n", "SET k v")
+}
+
+// queueBeyond queues eight times a command with 300,000 bytes, for which a budget of 2 MiB has no room: one is
+// refused, the transaction fails, and nothing is kept of it.
+func queueBeyond(t *testing.T, b *budget.Budget, w *wire, command ...string) {
+	t.Helper()
+	w.want("+OK\r\n", "MULTI")
 	refused := 0
 	for range 8 {
-		if got := w.do("SET", "k", value); got != "+QUEUED\r\n" {
+		if got := w.do(command...); got != "+QUEUED\r\n" {
 			refused++
 			if !strings.Contains(got, "the command was not queued") {
 				t.Errorf("%.200q", got)
@@ -166,7 +174,6 @@ func TestQueuedCommandsAreInTheBudget(t *testing.T) {
 		t.Errorf("%+v: nothing is kept of a transaction that will fail", s)
 	}
 	w.want("-EXECABORT Transaction discarded because of previous errors.\r\n", "EXEC")
-	w.want("+OK\r\n", "SET k v")
 }
 
 // TestQueuedAnswersAreInTheBudget: so are the answers that the server makes itself in MULTI.
@@ -176,23 +183,7 @@ func TestQueuedAnswersAreInTheBudget(t *testing.T) {
 		_, addr := start(t, backend.URL, func(o *server.Options) { o.Budget = b })
 		w := dial(t, addr)
 		key := strings.Repeat("k", 300_000)
-		w.want("+OK\r\n", "MULTI")
-		refused := 0
-		for range 8 {
-			if got := w.do("COMMAND", "GETKEYS", "LOCK.RELEASE", key, "id"); got != "+QUEUED\r\n" {
-				refused++
-				if !strings.Contains(got, "the command was not queued") {
-					t.Errorf("%.200q", got)
-				}
-			}
-		}
-		if refused != 1 {
-			t.Errorf("%d commands were refused", refused)
-		}
-		if s := b.Stats(); s.Used > 1<<20 || s.Peak < 1<<20 {
-			t.Errorf("%+v: nothing is kept of a transaction that will fail", s)
-		}
-		w.want("-EXECABORT Transaction discarded because of previous errors.\r\n", "EXEC")
+		queueBeyond(t, b, w, "COMMAND", "GETKEYS", "LOCK.RELEASE", key, "id")
 		for _, end := range []string{"DISCARD", "EXEC"} {
 			w.want("+OK\r\n", "MULTI")
 			w.want("+QUEUED\r\n", "COMMAND GETKEYS LOCK.RELEASE "+key+" id")
