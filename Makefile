@@ -17,6 +17,8 @@ HELM := bin/helm-$(HELM_VERSION)
 FUZZTIME ?= 3000x
 
 TESTED := . $(patsubst %/go.mod,%,$(wildcard tests/go.mod examples/go.mod ratelimit/*/go.mod))
+# `make test` leaves the examples out: it would build ten programs.
+QUICK := $(filter-out examples,$(TESTED))
 MODULES := $(TESTED) $(patsubst %/go.mod,%,$(wildcard bench/go.mod))
 
 # Only the race detector and Vale need a C compiler.
@@ -31,25 +33,26 @@ run: ## Builds and runs `redoubt serve`; ARGS="--backend redis://..." adds to it
 	go run ./cmd/redoubt serve $(ARGS)
 
 # Tests mostly wait, so three packages run at once. With the race detector they mostly compute, so two run.
-# $(call run-tests,NAME,FLAGS OF GO TEST,LIMIT OF ONE TEST,WHAT IS NOT RUN) tests all modules. It prints a line
+# `make check` vets, so go test does not; without debugging tables the linker takes half as long.
+# $(call run-tests,NAME,MODULES,FLAGS OF GO TEST,LIMIT OF ONE TEST,WHAT IS NOT RUN) tests modules. It prints a line
 # for each package, then the failed and the skipped tests with their reasons, then a closing line.
 # gotestsum prints this from the output of go test -json; it is a tool of make and no module of ours requires it.
 define run-tests
-@NAME="make $(1)" LEFT="$(4)" START=$$(date +%s) "$(GOTESTSUM)" --format pkgname --post-run-command 'sh -c "$(CLOSING)"' --raw-command -- sh -c ' \
-	code=0; for m in $(TESTED); do \
-		(cd $$m && go test -json $(2) -timeout 30m -exec "$(CURDIR)/$(TESTWATCH) -limit $(3)" ./...) || code=1; \
+@NAME="make $(1)" LEFT="$(5)" START=$$(date +%s) "$(GOTESTSUM)" --format pkgname --post-run-command 'sh -c "$(CLOSING)"' --raw-command -- sh -c ' \
+	code=0; for m in $(2); do \
+		(cd $$m && go test -json -vet=off -ldflags=-w $(3) -timeout 30m -exec "$(CURDIR)/$(TESTWATCH) -limit $(4)" ./...) || code=1; \
 	done; exit $$code'
 endef
 CLOSING = echo \"== $$NAME: $$((TESTS_TOTAL - TESTS_FAILED - TESTS_SKIPPED)) passed, $$TESTS_FAILED failed, $$TESTS_SKIPPED skipped (reasons above) in $$(( $$(date +%s) - START )) s; $$LEFT\"
 
 .PHONY: test
 test: needed $(GOTESTSUM) $(TESTWATCH) ## Runs the tests, in minutes; needs redis-server, memcached, pymemcache, redis-py and ioredis, and installs them if it can
-	$(call run-tests,test,-short -p 3 -parallel 8,3m,left out: the race detector and what takes long: make test-all)
+	$(call run-tests,test,$(QUICK),-short -p 3 -parallel 8,3m,left to make test-all: the race detector; the examples; what takes long)
 
 .PHONY: test-all
 test-all: needed $(GOTESTSUM) $(TESTWATCH) ## Runs all tests with the race detector, the slow ones too
 	@test -n "$(RACE)" || echo "== no C compiler: testing without the race detector"
-	$(call run-tests,test-all,$(RACE) -p 2 -parallel 4,5m,left out: what takes hours: see CONTRIBUTING.md)
+	$(call run-tests,test-all,$(TESTED),$(RACE) -p 2 -parallel 4,5m,left out: what takes hours: see CONTRIBUTING.md)
 
 $(GOTESTSUM):
 	@echo "== building gotestsum $(GOTESTSUM_VERSION), once"
