@@ -23,13 +23,15 @@ var fenceCommands = []*Command{{
 	Args: []Arg{
 		{Name: "name", Type: "key", Summary: fmt.Sprintf("the resource that is guarded: 1 to %d bytes, not beginning with `}`", redoubt.MaxName)},
 		{Name: "token", Type: "integer", Summary: fmt.Sprintf("the fencing token from LOCK.ACQUIRE: 1 to %d. It is accepted unless the resource has seen a larger one, and is remembered", int64(fence.MaxToken))},
-		{Name: "command", Type: "string", Use: Optional, Summary: "the back end's command to run, with one key as its first argument. Without it the token is only remembered, which shuts out earlier holders"},
-		{Name: "key", Type: "key", Use: Optional, Summary: "the command's key. On a cluster it must be in the slot of name: the name itself, or a key with the name in braces"},
-		{Name: "arg", Type: "string", Use: Optional, Summary: fmt.Sprintf("the command's other arguments, at most %d", fence.MaxWords-2)},
+		{Name: "guarded", Type: "block", Use: Optional, Args: []Arg{
+			{Name: "command", Type: "string", Summary: "the back end's command to run, with one key as its first argument. Without it the token is only remembered, which shuts out earlier holders"},
+			{Name: "key", Type: "key", Summary: "the command's key. On a cluster it must be in the slot of name: the name itself, or a key with the name in braces"},
+			{Name: "arg", Type: "string", Use: Any, Summary: fmt.Sprintf("the command's other arguments, at most %d", fence.MaxWords-2)},
+		}},
 	},
 	Reply: "The reply of the command, as a script sees it: simple strings are bulk strings, and maps are flat arrays. OK without a command.",
 	Errors: []string{
-		"`STALE redoubt: the token is …, and … has been seen`: another has had the lock since, and nothing was run",
+		"`STALE redoubt: the token is …, and … has been seen`: a later holder has used the resource, and nothing was run",
 		docSyntax,
 		docInteger,
 		fmt.Sprintf("`ERR redoubt: token is …; want 1 to %d`", int64(fence.MaxToken)),

@@ -24,13 +24,13 @@ var (
 	geoUnit   = Arg{Name: "unit", Type: "oneof", Args: []Arg{
 		{Name: "m", Type: "pure-token", Token: "M"}, {Name: "km", Type: "pure-token", Token: "KM"},
 		{Name: "ft", Type: "pure-token", Token: "FT"}, {Name: "mi", Type: "pure-token", Token: "MI"},
-	}, Summary: "metres, kilometres, feet or miles"}
+	}, Summary: "the unit: metres, kilometres, feet or miles"}
 	geoPoint = []Arg{
 		{Name: "longitude", Type: "double", Summary: "in degrees east: -180 to 180"},
 		{Name: "latitude", Type: "double", Summary: "in degrees north: -90 to 90"},
 	}
 
-	docGlobe  = "`ERR redoubt: invalid point: …`: nothing is written"
+	docGlobe  = "`ERR redoubt: invalid point: …`"
 	docMember = "`ERR redoubt: invalid member: …`"
 	docFloat  = "`" + errFloat + "`"
 )
@@ -60,7 +60,7 @@ var geoCommands = []*Command{
 			{Name: "data", Type: "block", Use: Multiple, Args: []Arg{geoPoint[0], geoPoint[1], geoMember}},
 		},
 		Reply:    "Integer: how many members are new; with XX, how many are in the index.",
-		Errors:   []string{docSyntax, docFloat, docGlobe, docMember},
+		Errors:   []string{docSyntax, docFloat, docGlobe + ": nothing is written", docMember},
 		Examples: []Example{{"GEOIDX.ADD taxis 13.3777 52.5163 taxi:1 13.4050 52.5200 taxi:2", "(integer) 2"}},
 		Notes: []string{
 			"The index is kept in cells of the geohash with a few thousand members each; a full cell is split. So the index is spread over a cluster, and no key grows past about 1 MB. Redis' own geo commands can't read it. It takes every point of the globe, the poles too.",
@@ -152,11 +152,11 @@ var geoCommands = []*Command{
 			geoName,
 			{Name: "from", Type: "oneof", Args: []Arg{
 				{Name: "member", Type: "string", Token: "FROMMEMBER", Summary: "around a member; the reply has that member too"},
-				{Name: "fromlonlat", Type: "block", Token: "FROMLONLAT", Args: geoPoint},
+				{Name: "fromlonlat", Type: "block", Token: "FROMLONLAT", Summary: "around a point", Args: geoPoint},
 			}},
 			{Name: "by", Type: "oneof", Args: []Arg{
-				{Name: "circle", Type: "block", Token: "BYRADIUS", Args: []Arg{{Name: "radius", Type: "double", Summary: "above 0"}, geoUnit}},
-				{Name: "box", Type: "block", Token: "BYBOX", Args: []Arg{
+				{Name: "circle", Type: "block", Token: "BYRADIUS", Summary: "in a circle around it", Args: []Arg{{Name: "radius", Type: "double", Summary: "above 0"}, geoUnit}},
+				{Name: "box", Type: "block", Token: "BYBOX", Summary: "in a box around it", Args: []Arg{
 					{Name: "width", Type: "double", Summary: "above 0"}, {Name: "height", Type: "double", Summary: "above 0"}, geoUnit,
 				}},
 			}},
@@ -164,7 +164,7 @@ var geoCommands = []*Command{
 				{Name: "asc", Type: "pure-token", Token: "ASC", Summary: "the nearest first, which is the default"},
 				{Name: "desc", Type: "pure-token", Token: "DESC", Summary: "the farthest first"},
 			}},
-			{Name: "count", Type: "integer", Token: "COUNT", Use: Optional, Summary: "the greatest number of members, the first in the order: at least 1"},
+			{Name: "count", Type: "integer", Token: "COUNT", Use: Optional, Summary: "return at most this many members, the first in the order: at least 1"},
 			{Name: "withcoord", Type: "pure-token", Token: "WITHCOORD", Use: Optional, Summary: "with longitude and latitude"},
 			{Name: "withdist", Type: "pure-token", Token: "WITHDIST", Use: Optional, Summary: "with the distance from the centre, in the unit of the area"},
 		},

@@ -132,8 +132,7 @@ var limitCommands = []*Command{
 		Args:    []Arg{limitKey, {Name: "n", Type: "integer", Summary: "tokens to take, all or none: at least 1"}, limitMax, limitLists},
 		Reply:   decisionReply + " A refusal is immediate.",
 		Errors: limitErrors(docSyntax, docLimits, docTokens, docMax,
-			"`ERR redoubt: this works in the back end's own database only: …`: after SELECT of another",
-			"`ERR redoubt: the server is shutting down`: it drained while the command waited"),
+			docElse, shutDownWaiting),
 		Examples: []Example{{"LIMIT.WAIT partner-api 1 MAX 5000 1 1000 1", "1) (integer) 1\n2) (integer) 0\n3) (integer) 0\n4) (integer) 1000\n5) (integer) -1"}},
 		Notes: []string{
 			"Clients are served in the order in which their commands came, never early. Each has its place from the beginning, in one round trip.",
@@ -151,7 +150,7 @@ var limitCommands = []*Command{
 		Errors:   limitErrors(docSyntax, docLimits, docNoLimit),
 		Before:   []string{"LIMIT.RESET user:42"},
 		Examples: []Example{{"LIMIT.PEEK user:42 10 1000 10", "1) (integer) 1\n2) (integer) 10\n3) (integer) 0\n4) (integer) 0\n5) (integer) -1"}},
-		Notes:    []string{"LIMIT.WINDOW and LIMIT.QUOTA do so with an n of 0."},
+		Notes:    []string{"LIMIT.WINDOW and LIMIT.QUOTA return their state when n is 0."},
 		Plan: func(env *Env, args [][]byte) Plan {
 			c := limitCall{name: string(args[1]), rest: args[2:]}
 			l, fault := c.limiter(env, true)
@@ -194,7 +193,7 @@ var limitCommands = []*Command{
 		Args: []Arg{
 			limitKey,
 			{Name: "n", Type: "integer", Summary: "tokens to give back: at least 1"},
-			{Name: "id", Type: "string", Summary: "names this refund: a second one with the same id gives nothing, until a minute after all tokens that are taken now have come back. Empty: a refund of its own"},
+			{Name: "id", Type: "string", Summary: "names this refund: a second one with the same id gives nothing, until a minute after all tokens that are taken now have come back. With an empty id each call is a refund of its own"},
 			optionalLimits,
 		},
 		Reply:    decisionReply + " It is the state afterwards, as of LIMIT.PEEK.",
@@ -224,7 +223,7 @@ var limitCommands = []*Command{
 		Args: []Arg{
 			{Name: "name", Type: "key", Summary: limitKey.Summary},
 			{Name: "nx", Type: "pure-token", Token: "NX", Use: Optional, Summary: "only if none are stored: the first writer decides"},
-			optionalLimits,
+			{Name: "limits", Type: "block", Use: Any, Summary: "absent: return the stored limits", Args: limitLists.Args},
 		},
 		Reply:    "Integer: 1 when they are stored, 0 when NX found others. Without limits an array with limit, period in ms and burst of each stored limit, or null.",
 		Errors:   limitErrors(docSyntax, docLimits),

@@ -27,22 +27,27 @@ func lockErrors(own ...string) []string {
 	return append(own, "`ERR redoubt: invalid name: …`", "`"+wrongType+"`: something else has written the lock's key")
 }
 
+// semaphoreErrors is lockErrors for semaphores.
+func semaphoreErrors(own ...string) []string {
+	return append(own, "`ERR redoubt: invalid name: …`", "`"+wrongType+"`: something else has written a key of the semaphore")
+}
+
 // acquireErrors returns own and then the errors that LOCK.ACQUIRE and SEM.ACQUIRE share.
 func acquireErrors(own ...string) []string {
-	return lockErrors(append([]string{
+	return append([]string{
 		docSyntax,
 		docInteger,
 		docTTL,
 		docBlock,
 		docID + ", also for OWNER",
 		fmt.Sprintf("`ERR redoubt: LABEL has … bytes; want at most %d`", lock.MaxLabel),
-		"`ERR redoubt: this ID is over: …`: it acquired the lock before, and was released or ran out",
+		"`ERR redoubt: this ID is over: …`: what it acquired was released or ran out",
 		docBlockElse,
-		"`ERR redoubt: the server is shutting down`: the shutdown began while the command waited",
-	}, own...)...)
+		shutDownWaiting,
+	}, own...)
 }
 
-const goneNote = "If the client disconnects while it waits, the server ends the wait. If it disconnects before the reply and the server made the ID, the server releases the lock. A client that made the ID can repeat the command on another connection, or release; otherwise the lock stays held for its ttl. So does a lock whose reply is lost later."
+const goneNote = "If the client disconnects while it waits, the server ends the wait. If it disconnects before the reply and the server made the ID, the server releases what was acquired. A client that made the ID can repeat the command on another connection, or release; otherwise the lease lasts for its ttl. So does a lease whose reply is lost later."
 
 var (
 	docTTL     = fmt.Sprintf("`ERR redoubt: ttl_ms is …; want 1 to %d`", maxTTL)
@@ -50,16 +55,18 @@ var (
 	docInteger = "`" + errInteger + "`"
 )
 
-// acquireArgs are the arguments of LOCK.ACQUIRE after the name, which SEM.ACQUIRE
-// shares.
-var acquireArgs = []Arg{
-	{Name: "ttl", Type: "integer", Unit: "ms", Summary: fmt.Sprintf("how long the lease lasts unless it is extended: 1 to %d ms", maxTTL)},
-	blockArg("others hold it"),
-	{Name: "id", Type: "oneof", Use: Optional, Args: []Arg{
-		{Name: "id", Type: "string", Token: "ID", Summary: fmt.Sprintf("names this one acquisition, 1 to %d bytes that nobody can guess. Repeating the command with the same ID gives the same answer, so that it is safe after a lost reply. Made by the server when absent", maxID)},
-		{Name: "owner", Type: "string", Token: "OWNER", Summary: "the same as ID"},
-	}},
-	{Name: "label", Type: "string", Token: "LABEL", Use: Optional, Summary: fmt.Sprintf("shown by LOCK.INFO, at most %d bytes", lock.MaxLabel)},
+// acquireArgs returns the arguments that LOCK.ACQUIRE and SEM.ACQUIRE share. They wait while busy, and the
+// command info shows labels.
+func acquireArgs(busy, info string) []Arg {
+	return []Arg{
+		{Name: "ttl", Type: "integer", Unit: "ms", Summary: fmt.Sprintf("how long the lease lasts unless it is extended: 1 to %d ms", maxTTL)},
+		blockArg(busy),
+		{Name: "id", Type: "oneof", Use: Optional, Args: []Arg{
+			{Name: "id", Type: "string", Token: "ID", Summary: fmt.Sprintf("names this one acquisition, 1 to %d bytes that nobody can guess. Repeating the command with the same ID gives the same answer, so that it is safe after a lost reply. Made by the server when absent", maxID)},
+			{Name: "owner", Type: "string", Token: "OWNER", Summary: "the same as ID"},
+		}},
+		{Name: "label", Type: "string", Token: "LABEL", Use: Optional, Summary: fmt.Sprintf("shown by %s, at most %d bytes", info, lock.MaxLabel)},
+	}
 }
 
 var lockCommands = []*Command{
@@ -72,14 +79,12 @@ var lockCommands = []*Command{
 		Arity:      -3,
 		FirstKey:   1, LastKey: 1, KeyStep: 1,
 		Flags: []string{"write", "denyoom", "noscript", "blocking"},
-		Args: append(append([]Arg{lockName}, acquireArgs...), Arg{Name: "mode", Type: "oneof", Use: Optional, Args: []Arg{
-			{Name: "shared", Type: "pure-token", Token: "SHARED", Summary: "together with other readers; without it, as the only one"},
+		Args: append(append([]Arg{lockName}, acquireArgs("others hold it", "LOCK.INFO")...), Arg{Name: "mode", Type: "oneof", Use: Optional, Args: []Arg{
+			{Name: "shared", Type: "pure-token", Token: "SHARED", Summary: "hold it together with other readers; without it, alone"},
 			{Name: "fair", Type: "pure-token", Token: "FAIR", Summary: "wait in the order of the clients with FAIR: a release hands the lock to the first of them, and a client without FAIR waits until no fair client is queued. A dead client delays the others by at most 3 s"},
 		}}),
-		Reply: "Array of three: the id for EXTEND and RELEASE; the fencing token, an integer that rises with each acquisition of the name, except that readers get the token of the last writer; the time left in ms. Null when the lock was not acquired in time.",
-		Errors: acquireErrors(
-			"`" + errFairShared + "`",
-		),
+		Reply:  "Array of three: the id for EXTEND and RELEASE; the fencing token, an integer that rises with each acquisition of the name, except that readers get the token of the last writer; the time left in ms. Null when the lock was not acquired in time.",
+		Errors: lockErrors(acquireErrors("`" + errFairShared + "`")...),
 		Examples: []Example{
 			{"LOCK.ACQUIRE orders:42 30000 ID 5f2b LABEL web-1", "1) \"5f2b\"\n2) (integer) 1760000000000000\n3) (integer) 30000"},
 			{"LOCK.ACQUIRE orders:42 30000", "(nil)"},

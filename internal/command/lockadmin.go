@@ -39,7 +39,10 @@ func lsErrors() []string {
 	return []string{docSyntax, docPattern, docCursor, docElse, docTx, shuttingDown}
 }
 
-const shuttingDown = "`ERR redoubt: the server is shutting down`"
+const (
+	shuttingDown    = "`ERR redoubt: the server is shutting down`"
+	shutDownWaiting = shuttingDown + ": the shutdown began while the command waited"
+)
 
 var lockAdminCommands = []*Command{
 	{
@@ -115,7 +118,7 @@ var semaphoreAdminCommands = []*Command{
 			{Name: "fence", Type: "integer", Summary: "the token of the holder, from SEM.INFO"},
 		},
 		Reply:    "Integer: 1 when the permit was held and is given back, 0 when no permit has this token any more.",
-		Errors:   lockErrors(docInteger, docFence, docElse, docTx, shuttingDown),
+		Errors:   semaphoreErrors(docInteger, docFence, docElse, docTx, shuttingDown),
 		Examples: []Example{{"SEM.FORCE geocoder 1760000000000000", "(integer) 1"}},
 		Notes:    []string{forceNote},
 		Plan: func(env *Env, args [][]byte) Plan {

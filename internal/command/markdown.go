@@ -51,7 +51,7 @@ func Pages() map[string]string {
 		file := "commands/" + f.group + ".md"
 		fmt.Fprintf(&list, "\n## %s\n\n", f.title)
 		var b strings.Builder
-		fmt.Fprintf(&b, "# Commands: %s\n\n%s", strings.ToLower(f.title[:1])+f.title[1:], generated)
+		fmt.Fprintf(&b, "# %s: commands\n\n%s", f.title, generated)
 		fmt.Fprintf(&b, "[All commands](../commands.md), with the shapes of replies and notes on clients. When to use them: %s.\n", f.page)
 		for _, c := range table {
 			if c.Group == f.group {
@@ -145,16 +145,21 @@ func (c *Command) markdown(b *strings.Builder) {
 	}
 }
 
+// argRows writes a row for each argument with a summary. An argument made of others comes before these.
 func argRows(b *strings.Builder, args []Arg) {
 	for _, a := range args {
-		if len(a.Args) > 0 {
-			argRows(b, a.Args)
-			continue
+		if a.Summary != "" {
+			name, typ := a.syntax(), a.Type
+			switch {
+			case a.Type == "oneof":
+				name = strings.ReplaceAll(name, " | ", "`, `")
+			case a.Type == "block" && a.Token != "":
+				name = a.Token
+			case a.Unit != "":
+				typ += ", " + a.Unit
+			}
+			fmt.Fprintf(b, "| `%s` | %s | %s |\n", name, typ, a.Summary)
 		}
-		typ := a.Type
-		if a.Unit != "" {
-			typ += ", " + a.Unit
-		}
-		fmt.Fprintf(b, "| `%s` | %s | %s |\n", a.syntax(), typ, a.Summary)
+		argRows(b, a.Args)
 	}
 }

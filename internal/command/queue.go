@@ -214,7 +214,7 @@ var queueCommands = []*Command{
 	queueCommand(Command{
 		Name:       "QUEUE.CANCEL",
 		Summary:    "Removes messages that are not done.",
-		Complexity: "O(log(N)) with N messages, for each id; O(N) once with N messages on lease, or in a group, when one is",
+		Complexity: "O(log(N)) with N messages, for each id; if a message is on lease or in a group, also O(N) once with N messages there",
 		Arity:      -3,
 		Flags:      []string{"write", "noscript"},
 		Args:       []Arg{queueName, messageIDs},

@@ -77,7 +77,7 @@ var queueAdminCommands = []*Command{
 		Args: []Arg{queueName, {Name: "state", Type: "oneof", Args: []Arg{
 			{Name: "ready", Type: "pure-token", Token: "READY", Summary: "messages that can be taken, the next first"},
 			{Name: "due", Type: "pure-token", Token: "DUE", Summary: "messages that are due later, the earliest first"},
-			{Name: "running", Type: "pure-token", Token: "RUNNING", Summary: "messages on lease, the lease that ends first first"},
+			{Name: "running", Type: "pure-token", Token: "RUNNING", Summary: "messages on lease, the earliest end of a lease first"},
 			{Name: "dead", Type: "pure-token", Token: "DEAD", Summary: "as QUEUE.DEAD"},
 		}}, countArg, fromArg},
 		Reply:    "Array of two: how many messages have this state; an array of messages, each a " + messageReply + ".",
@@ -102,7 +102,7 @@ var queueAdminCommands = []*Command{
 		Args:       []Arg{queueName, {Name: "id", Type: "string", Summary: "of the message"}},
 		Reply:      "A " + messageReply + ". The state is `ready`, `due`, `running`, `waiting` for others of its group, or `dead`. A done message whose result is kept has the state `done` and the result as its payload. Null when the queue does not have the message.",
 		Errors:     queueErrors(docMessage, docFindRunning),
-		Notes:      []string{"Inside MULTI there is one step, or an error when more than 4000 messages are running."},
+		Notes:      []string{"Inside MULTI the command is one step, which fails if it would have to search more than 4000 running messages."},
 		Examples:   []Example{{"QUEUE.FIND mail welcome:43", "(nil)"}},
 		Plan: func(env *Env, args [][]byte) Plan {
 			id := string(args[2])

@@ -33,11 +33,9 @@ var semaphoreCommands = []*Command{
 		Args: append([]Arg{
 			semaphoreName,
 			{Name: "limit", Type: "integer", Summary: fmt.Sprintf("how many permits there are: 1 to %d. Callers that disagree are each held to their own limit: a lower limit takes no permit away, and admits nobody until fewer are taken", lock.MaxLimit)},
-		}, acquireArgs...),
-		Reply: "Array of three: the id for EXTEND and RELEASE; the fencing token, an integer that rises with each permit of the name; the time left in ms. Null when no permit was free in time.",
-		Errors: acquireErrors(
-			fmt.Sprintf("`ERR redoubt: limit is …; want 1 to %d`", lock.MaxLimit),
-		),
+		}, acquireArgs("no permit is free", "SEM.INFO")...),
+		Reply:  "Array of three: the id for EXTEND and RELEASE; the fencing token, an integer that rises with each permit of the name; the time left in ms. Null when no permit was free in time.",
+		Errors: semaphoreErrors(acquireErrors(fmt.Sprintf("`ERR redoubt: limit is …; want 1 to %d`", lock.MaxLimit))...),
 		Examples: []Example{
 			{"SEM.ACQUIRE geocoder 2 30000 ID 5f2b", "1) \"5f2b\"\n2) (integer) 1760000000000000\n3) (integer) 30000"},
 			{"SEM.ACQUIRE geocoder 1 30000", "(nil)"},
@@ -57,7 +55,7 @@ var semaphoreCommands = []*Command{
 			{Name: "ttl", Type: "integer", Unit: "ms", Summary: fmt.Sprintf("from now on: 1 to %d ms. A permit that lasts longer already stays as it is", maxTTL)},
 		},
 		Reply:    "Integer: 1 when the permit was held and now lasts at least ttl, 0 when it is not held any more.",
-		Errors:   lockErrors(docInteger, docTTL, docID),
+		Errors:   semaphoreErrors(docInteger, docTTL, docID),
 		Examples: []Example{{"SEM.EXTEND geocoder 5f2b 30000", "(integer) 1"}},
 		Plan: func(env *Env, args [][]byte) Plan {
 			ttl, fault := milliseconds("ttl_ms", args[3], 1, maxTTL)
@@ -80,7 +78,7 @@ var semaphoreCommands = []*Command{
 		Flags:      []string{"write", "noscript", "fast"},
 		Args:       []Arg{semaphoreName, permitID},
 		Reply:      "Integer: 1 when the permit was held and is given back, 0 when it was not held any more. Repeating the command gives the same answer until 128 later permits of the name have ended.",
-		Errors:     lockErrors(docID),
+		Errors:     semaphoreErrors(docID),
 		Examples:   []Example{{"SEM.RELEASE geocoder 5f2b", "(integer) 1"}},
 		Plan: func(env *Env, args [][]byte) Plan {
 			keys, err := wire.SemaphoreKeys(env.Client, string(args[1]))
@@ -99,7 +97,7 @@ var semaphoreCommands = []*Command{
 		Flags:      []string{"readonly", "noscript", "fast"},
 		Args:       []Arg{semaphoreName},
 		Reply:      fmt.Sprintf("Map: `taken`, how many permits are held; `holders`, an array of maps with `label`, `fence`, `ttl_ms` and `since_ms`, when it was taken in ms since 1970, at most %d, in the order in which their permits end; `fence`, the last fencing token, 0 a minute after the last permit; `waiters`, how many processes wait: all clients of one server count as one. Ids are never shown: anybody with an id can give the permit back.", lock.MaxHolders),
-		Errors:     lockErrors(),
+		Errors:     semaphoreErrors(),
 		Before: []string{
 			"SEM.ACQUIRE geocoder 2 30000 ID 5f2c LABEL web-1\n1) \"5f2c\"\n2) (integer) 1760000000000000\n3) (integer) 30000",
 		},

@@ -50,7 +50,7 @@ var hashCommands = []*Command{
 		Flags:      []string{"write", "denyoom", "noscript"},
 		Args: []Arg{
 			hashName, hashField, {Name: "value", Type: "string", Summary: fmt.Sprintf("any bytes, at most %d", ttlhash.MaxValue)}, hashTTL,
-			{Name: "condition", Type: "oneof", Use: Optional, Summary: "set it", Args: []Arg{
+			{Name: "condition", Type: "oneof", Use: Optional, Summary: "a condition", Args: []Arg{
 				{Name: "nx", Type: "pure-token", Token: "NX", Summary: "only if the hash does not have the field"},
 				{Name: "xx", Type: "pure-token", Token: "XX", Summary: "only if the hash has the field"},
 			}},
@@ -121,7 +121,7 @@ var hashCommands = []*Command{
 		Flags:      []string{"write", "denyoom", "noscript"},
 		Args: []Arg{
 			hashName, hashField, hashTTL,
-			{Name: "condition", Type: "oneof", Use: Optional, Summary: "as in HPEXPIRE", Args: []Arg{
+			{Name: "condition", Type: "oneof", Use: Optional, Summary: "a condition, as in HPEXPIRE", Args: []Arg{
 				{Name: "nx", Type: "pure-token", Token: "NX", Summary: "only if it has no deadline"},
 				{Name: "xx", Type: "pure-token", Token: "XX", Summary: "only if it has a deadline"},
 				{Name: "gt", Type: "pure-token", Token: "GT", Summary: "only if the new deadline is later; no deadline is later than any"},
@@ -164,7 +164,7 @@ var hashCommands = []*Command{
 		Arity:      2,
 		Flags:      []string{"write", "noscript"},
 		Args:       []Arg{hashName},
-		Reply:      "Integer. It may count fields that expired less than a 64th of their TTL, or 128 ms, ago.",
+		Reply:      "Integer. It may count fields that expired within the last 64th of their TTL, or the last 128 ms if that is longer, and more where more than 512 had expired.",
 		Errors:     hashErrors(),
 		Before:     []string{"TTLHASH.SET sessions ann token-1 1800000"},
 		Examples:   []Example{{"TTLHASH.LEN sessions", "(integer) 1"}},
