@@ -45,13 +45,13 @@ func Markdown() string {
 // and a page for each family.
 func Pages() map[string]string {
 	var list strings.Builder
-	list.WriteString("# Commands\n\n" + generated + intro + "\n" + notes)
+	list.WriteString("# Commands\n\n[中文](zh-CN/commands.md)\n\n" + generated + intro + "\n" + notes)
 	pages := make(map[string]string)
 	for _, f := range families {
 		file := "commands/" + f.group + ".md"
 		fmt.Fprintf(&list, "\n## %s\n\n", f.title)
 		var b strings.Builder
-		fmt.Fprintf(&b, "# %s: commands\n\n%s", f.title, generated)
+		fmt.Fprintf(&b, "# %s: commands\n\n[中文](../zh-CN/%s)\n\n%s", f.title, file, generated)
 		fmt.Fprintf(&b, "[All commands](../commands.md), with the shapes of replies and notes on clients. When to use them: %s.\n", f.page)
 		for _, c := range table {
 			if c.Group == f.group {
