@@ -231,6 +231,6 @@ func newCacheCommand(cmd *cobra.Command, n int, run func(ctx context.Context, ad
 	flags := cmd.Flags()
 	flags.BoolVar(&asJSON, "json", false, "print a JSON object")
 	onThisLine(flags, "json")
-	f.flags(flags, "cache")
+	f.flags(flags, "caches")
 	return cmd
 }

@@ -106,7 +106,7 @@ address can't be used.`,
 	flags.IntVar(&f.threads, "threads", 0, "number of threads that run at once; 0: one per core, or half as many in front of other servers, which need cores too")
 	flags.IntVar(&f.maxClients, "max-clients", 10_000, "maximum number of connected clients")
 	flags.Var(&f.maxBulk, "max-bulk", "maximum `size` of one argument")
-	flags.IntVar(&f.maxPipeline, "max-pipeline", 1024, "maximum number of commands in flight per client; the server reads no further before one is answered")
+	flags.IntVar(&f.maxPipeline, "max-pipeline", 1024, "maximum number of commands in flight per client; the server reads no further until one is answered")
 	flags.Var(&f.maxOutput, "max-output", "maximum `size` of unsent replies per client")
 	flags.Var(&f.maxClientMemory, "maxmemory-clients", "maximum `size` of the buffers of all clients together: unfinished commands, transactions, replies and messages not yet sent; above it the server refuses commands and disconnects the clients that hold the most")
 	flags.DurationVar(&f.idleTimeout, "idle-timeout", 0, "disconnect clients that send nothing for this long; 0: never")
