@@ -5,6 +5,8 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/redoubt-go/redoubt/internal/test/snippets"
@@ -14,10 +16,9 @@ import (
 // hash that `git hash-object` gave it then.
 var translated = regexp.MustCompile(`^<!-- source: (\S+\.md) ([0-9a-f]{12}) -->\n`)
 
-// TestTranslationsHaveTheSnippets checks that each page in Chinese names its source, and has its snippets
-// byte for byte: only the snippets of the source are run. Drawings and tables in fences of text may differ.
-// `make translations` lists the pages whose source has changed.
-func TestTranslationsHaveTheSnippets(t *testing.T) {
+// translations calls check with each page in Chinese and its source.
+func translations(t *testing.T, check func(path, page, from, source string)) {
+	t.Helper()
 	pages := 0
 	err := filepath.WalkDir("docs/zh-CN", func(path string, _ fs.DirEntry, err error) error {
 		if err != nil || filepath.Ext(path) != ".md" {
@@ -38,17 +39,7 @@ func TestTranslationsHaveTheSnippets(t *testing.T) {
 			t.Errorf("%s: %v", path, err)
 			return nil
 		}
-		got, want := parsed(t, path, page), parsed(t, string(m[1]), source)
-		for i := range min(len(got), len(want)) {
-			a, b := got[i], want[i]
-			a.File, a.Line = b.File, b.Line
-			if a != b {
-				t.Errorf("%s differs from %s", got[i].Where(), want[i].Where())
-			}
-		}
-		if len(got) != len(want) {
-			t.Errorf("%s has %d snippets; want the %d of %s", path, len(got), len(want), m[1])
-		}
+		check(path, string(page), string(m[1]), string(source))
 		return nil
 	})
 	if err != nil {
@@ -59,9 +50,28 @@ func TestTranslationsHaveTheSnippets(t *testing.T) {
 	}
 }
 
-func parsed(t *testing.T, file string, text []byte) (found []snippets.Snippet) {
+// TestTranslationsHaveTheSnippets checks that each page in Chinese names its source, and has its snippets
+// byte for byte: only the snippets of the source are run. Drawings and tables in fences of text may differ.
+// `make translations` lists the pages whose source has changed.
+func TestTranslationsHaveTheSnippets(t *testing.T) {
+	translations(t, func(path, page, from, source string) {
+		got, want := parsed(t, path, page), parsed(t, from, source)
+		for i := range min(len(got), len(want)) {
+			a, b := got[i], want[i]
+			a.File, a.Line = b.File, b.Line
+			if a != b {
+				t.Errorf("%s differs from %s", got[i].Where(), want[i].Where())
+			}
+		}
+		if len(got) != len(want) {
+			t.Errorf("%s has %d snippets; want the %d of %s", path, len(got), len(want), from)
+		}
+	})
+}
+
+func parsed(t *testing.T, file, text string) (found []snippets.Snippet) {
 	t.Helper()
-	all, faults := snippets.Parse(file, string(text))
+	all, faults := snippets.Parse(file, text)
 	for _, f := range faults {
 		t.Error(f)
 	}
@@ -71,4 +81,56 @@ func parsed(t *testing.T, file string, text []byte) (found []snippets.Snippet) {
 		}
 	}
 	return found
+}
+
+// TestTranslationsHaveTheTables checks that each page in Chinese has the tables of its source: the same rows, and in
+// each cell the same code and numbers. So the tables that are generated in English, like the flags of the
+// command line, stay true in Chinese.
+func TestTranslationsHaveTheTables(t *testing.T) {
+	translations(t, func(path, page, from, source string) {
+		got, want := tableRows(page), tableRows(source)
+		for i := range min(len(got), len(want)) {
+			if !slices.EqualFunc(got[i].cells, want[i].cells, slices.Equal[[]string]) {
+				t.Errorf("%s:%d: the row has %q; want %q of %s:%d", path, got[i].line, got[i].cells, want[i].cells, from, want[i].line)
+				return // the next rows may belong to others
+			}
+		}
+		if len(got) != len(want) {
+			t.Errorf("%s has %d rows of tables; want the %d of %s", path, len(got), len(want), from)
+		}
+	})
+}
+
+type tableRow struct {
+	line  int
+	cells [][]string // of each cell the code, the numbers, and a dash that is alone
+}
+
+var (
+	cellFacts = regexp.MustCompile("`[^`]+`|[0-9]+|^ *[–-]+:? *$")
+	linkTo    = regexp.MustCompile(`\]\([^)]*\)`)
+)
+
+// tableRows returns the rows of all tables of a page, in order.
+func tableRows(text string) (rows []tableRow) {
+	fenced := false
+	for i, line := range strings.Split(text, "\n") {
+		if strings.HasPrefix(line, "```") {
+			fenced = !fenced
+		}
+		if fenced || !strings.HasPrefix(line, "|") {
+			continue
+		}
+		row := tableRow{line: i + 1}
+		for _, cell := range strings.Split(strings.ReplaceAll(line, `\|`, " "), "|") {
+			facts := cellFacts.FindAllString(linkTo.ReplaceAllString(cell, ""), -1)
+			for j := range facts {
+				facts[j] = strings.Trim(facts[j], " -:") // lines below headings have any length
+			}
+			slices.Sort(facts)
+			row.cells = append(row.cells, slices.Compact(facts))
+		}
+		rows = append(rows, row)
+	}
+	return rows
 }
