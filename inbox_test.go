@@ -195,7 +195,7 @@ func TestWaiterVerb(t *testing.T) {
 	}
 }
 
-// A sharded channel that was lost concerns only who listens on it.
+// A sharded channel that was lost concerns its own subscribers only.
 func TestLostChannelWakesItsWaiters(t *testing.T) {
 	s := &sharded{
 		&published{gate: newGate(), subs: make(map[string]func(string, bool))},

@@ -10,8 +10,8 @@ import (
 	"github.com/redoubt-go/redoubt/bitmap"
 )
 
-// benchBitmap measures bits that are set and looked at, one by one and a hundred at once,
-// counts, and how many bits two maps have in common, against SETBIT, GETBIT, BITCOUNT and
+// benchBitmap measures setting and reading bits, one by one and a hundred at once, counting them,
+// and counting the bits that two maps have in common. The peers are SETBIT, GETBIT, BITCOUNT and
 // BITOP on one key each. Half of ten million bits are set in each map.
 func benchBitmap(ctx context.Context, cfg config) error {
 	p, err := startPeers(ctx)

@@ -19,7 +19,7 @@ const (
 )
 
 // One script with a BITFIELD for each bit of each item is what rueidisprob sends. Its
-// module is not on the Go module proxy, so it can't be a dependency here; these do the
+// module is not on the Go module proxy, so it can't be a dependency here; these send the
 // same commands. SETBIT or GETBIT in a pipeline is what people write by hand.
 var (
 	bitsExist = redis.NewScript(`

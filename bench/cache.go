@@ -25,8 +25,8 @@ const (
 	cacheCallers   = 64
 	coldLoad       = 50 * time.Millisecond
 
-	// In an expiry storm there are more callers than keys, so that who waits for a load
-	// doesn't keep others from being asked for, and each key is asked for 20 times a second.
+	// An expiry storm has more callers than keys, so that callers that wait for one load leave
+	// enough others for the other keys. Each key is read 20 times a second.
 	stormProcesses = 4 // with 128 callers each
 	stormCallers   = 128
 	stormKeys      = 500

@@ -13,7 +13,7 @@ import (
 	"github.com/redoubt-go/redoubt/goredis"
 )
 
-// A cacheLibrary reads through a cache. Others than these are in cachepeers.go.
+// A cacheLibrary reads through a cache. cachepeers.go has more of them.
 type cacheLibrary struct {
 	name string
 	open func(s cacheSetup) (cacheUser, error)
@@ -22,8 +22,8 @@ type cacheLibrary struct {
 // A cacheSetup is what one process wants. Values are text of 100 bytes.
 type cacheSetup struct {
 	addr   string
-	local  int  // entries in the process; 0: none is asked for
-	remote bool // all that is read is to come from the server
+	local  int  // entries in the process; 0: no local level
+	remote bool // every read must come from the server
 	ttl    time.Duration
 	load   func(ctx context.Context, key string) (string, error)
 }

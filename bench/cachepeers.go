@@ -37,8 +37,8 @@ func init() {
 	)
 }
 
-// openJetcache is set up as in its quick start; refresh, for few keys that are dear to
-// load, is what its "Best practices" name.
+// openJetcache is set up as in its quick start; refresh is what its "Best
+// practices" name for a few keys whose loads are expensive.
 func openJetcache(auto, refresh bool) func(s cacheSetup) (cacheUser, error) {
 	return func(s cacheSetup) (cacheUser, error) {
 		rdb := redis.NewClient(&redis.Options{Addr: s.addr})
@@ -77,7 +77,7 @@ func openJetcache(auto, refresh bool) func(s cacheSetup) (cacheUser, error) {
 	}
 }
 
-// openAside has a level in the process. Without it nobody is told of what another loads.
+// openAside has a local level. Without one, a process doesn't learn what another has loaded.
 func openAside(s cacheSetup) (cacheUser, error) {
 	c, err := rueidisaside.NewClient(rueidisaside.ClientOption{ClientOption: rueidis.ClientOption{InitAddress: []string{s.addr}, DisableCache: s.remote}})
 	if err != nil {

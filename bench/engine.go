@@ -72,7 +72,7 @@ func commands() []workload {
 	}
 }
 
-// loops are scripts as people write them, that no Go function stands in for.
+// loops are scripts as people write them. The engine has no Go function for them.
 var loops = []struct{ title, source, args string }{
 	{"arithmetic, 100 rounds", `
 local a, b = 0, tonumber(ARGV[1])
@@ -104,7 +104,7 @@ func loadScripts(ctx context.Context, addrs ...string) ([]workload, error) {
 	args := strings.Join(append(append([]string{strconv.Itoa(len(cmd.Keys))}, cmd.Keys...), cmd.Args...), " ")
 	sources := []struct{ title, source, args string }{
 		{"EVALSHA GCRA", cmd.Script.Source(), args},
-		// With another digest it is a script like any other.
+		// With another digest the engine runs it as Lua.
 		{"EVALSHA GCRA in Lua", cmd.Script.Source() + "\n-- any script\n", args},
 	}
 	for _, l := range loops {
@@ -226,12 +226,12 @@ func allow(conn redoubt.Conn) (func(ctx context.Context, caller int) error, erro
 	}, nil
 }
 
-// leastCoreRounds is how many rounds are measured at least: what else happens on the
-// machine costs two cores more than one.
+// leastCoreRounds is the least number of rounds: other work on the machine costs two cores more
+// than one.
 const leastCoreRounds = 15
 
-// benchEngineCores measures what a second core brings to calls on keys that
-// have nothing to do with each other, and, for what the machine gives, to arithmetic.
+// benchEngineCores measures how much a second core adds for calls on unrelated keys, and for
+// arithmetic, which shows what the machine can give.
 func benchEngineCores(ctx context.Context, cfg config) error {
 	e, err := engine.Open(ctx, engine.Options{})
 	if err != nil {

@@ -90,7 +90,7 @@ func benchGeo(ctx context.Context, cfg config) error {
 			}
 		}
 	}
-	// Some hundred metres, as a vehicle goes between two reports.
+	// Some hundred metres: a vehicle's way between two reports.
 	near := func(i int) geo.Point {
 		return geo.Point{Longitude: at[i].Longitude + 0.004*(rand.Float64()-0.5), Latitude: at[i].Latitude + 0.004*(rand.Float64()-0.5)}
 	}
@@ -114,7 +114,7 @@ func benchGeo(ctx context.Context, cfg config) error {
 	return nil
 }
 
-// largestKey returns how many bytes the largest of the keys takes that match.
+// largestKey returns the bytes of the largest key that matches.
 func largestKey(ctx context.Context, rdb redis.Cmdable, match string) (most int64, err error) {
 	for it := rdb.Scan(ctx, 0, match, 1000).Iterator(); it.Next(ctx); {
 		n, err := rdb.MemoryUsage(ctx, it.Val()).Result()

@@ -30,7 +30,7 @@ type handover struct {
 	// From the call of a release to the return of the next acquire in another process. Without a
 	// queue, a caller that releases the lock and acquires it again is often faster than the waiters.
 	p50, p99 time.Duration
-	kept     float64       // the part that stayed in the process that had it
+	kept     float64       // the part of hand-overs within one process
 	commands float64       // that clients sent, for each hand-over
 	ping     time.Duration // the median round trip meanwhile
 	holders  int           // processes that had the lock at all
@@ -110,7 +110,7 @@ func (c config) handOver(ctx context.Context, rdb *redis.Client, addr, library s
 		}
 	}
 	tell("go")
-	for _, w := range workers { // each has had it once: the line stands
+	for _, w := range workers { // each has had the lock once: the queue is complete
 		if err := w.await("waiting"); err != nil {
 			return h, err
 		}

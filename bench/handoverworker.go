@@ -29,19 +29,19 @@ const (
 	workerLibrary = "BENCH_WORKER_LIBRARY"
 )
 
-// waitingLibraries take part in the suite "handover"; ours is first.
+// waitingLibraries are the libraries of the suite "handover"; ours is first.
 var waitingLibraries = []string{"redoubt/lock", "redoubt/lock, Fair", "rueidislock, majority 1", "redislock", "redsync"}
 
-// heldFor is how long a holder keeps the lock: long enough that all others wait
-// for a wake-up, and none gets it by coming at the right moment.
+// heldFor is how long a holder keeps the lock: so long that all others wait for a wake-up, and no
+// caller gets the lock by luck.
 const heldFor = time.Millisecond
 
-// settle is how long a process whose callers never get the lock is waited for
-// before the measurement begins: by then all have asked once.
+// settle bounds the wait before the measurement for a process whose callers never get the lock:
+// by then all have tried once.
 const settle = 2 * time.Second
 
-// A hold is when the lock was had: from when the acquire returned to when the
-// release was called, on the clock that all processes of a machine share.
+// A hold is the time from the return of an acquire to the call of its release, on the clock that
+// all processes of a machine share.
 type hold struct{ Acquired, Released int64 }
 
 // monotonic is CLOCK_MONOTONIC in ns.
@@ -51,8 +51,8 @@ func monotonic() int64 {
 	return ts.Nano()
 }
 
-// runWorker is what a worker process does: it waits for the lock with many
-// callers, until it is told to stop, and then says when it had the lock.
+// runWorker is the main function of a worker process. Many callers wait for the lock until the
+// suite stops them. Then the worker prints its holds.
 func runWorker(ctx context.Context) error {
 	acquire, err := waiting(os.Getenv(workerAddr), os.Getenv(workerLibrary))
 	if err != nil {
@@ -66,7 +66,7 @@ func runWorker(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var stopped atomic.Bool
-	had := make(chan struct{}, 1) // somebody here has had the lock
+	had := make(chan struct{}, 1) // a caller of this process has had the lock
 	holds := make([][]hold, handoverWaiters)
 	errs := make(chan error, handoverWaiters)
 	var wg sync.WaitGroup
@@ -119,8 +119,8 @@ func runWorker(ctx context.Context) error {
 	return json.NewEncoder(os.Stdout).Encode(all)
 }
 
-// waiting returns what acquires the one lock by a library; a release that is nil
-// without an error says that it has given up waiting.
+// waiting returns a function that acquires the one lock with a library. Without an error and
+// without a release, the library has given up waiting.
 func waiting(addr, library string) (func(context.Context) (func(context.Context) error, error), error) {
 	const name, ttl = "contended", lockTTL
 	rdb := redis.NewClient(&redis.Options{Addr: addr})

@@ -9,10 +9,10 @@ import (
 	"github.com/redoubt-go/redoubt/hll"
 )
 
-// benchHLL measures visits that are counted: gathered in the process and sent once a second,
-// against PFADD as people send it, one by one, in pipelines, and a hundred visitors of one
-// page in one command. Ours counts views too; of the peers those with INCR do. A measurement
-// should last a second, so that it has a flush in it.
+// benchHLL measures counting visits. Ours gathers them in the process and sends them once a second.
+// The peers send PFADD: one by one, in pipelines, and a hundred visitors of one page in one command.
+// Ours counts views too; so do the peers with INCR. A measurement should last a second, so that it
+// contains a flush.
 func benchHLL(ctx context.Context, cfg config) error {
 	p, err := startPeers(ctx)
 	if err != nil {
@@ -33,8 +33,8 @@ func benchHLL(ctx context.Context, cfg config) error {
 			names[i] = fmt.Sprintf("/articles/%d/%d", pages, i)
 			keys[i], views[i] = "visitors:"+names[i], "views:"+names[i]
 		}
-		// Each caller goes through all pages and visitors, from a place of its own. In a
-		// service the name has just been read, and is in the cache; so it is here.
+		// Each caller goes through all pages and visitors, from its own starting point. In a
+		// service the name has just been read and is in the processor's cache; so it is here.
 		var places [16]struct {
 			n uint64
 			_ [56]byte
@@ -89,7 +89,7 @@ func benchHLL(ctx context.Context, cfg config) error {
 		}
 		for _, callers := range []int{1, 16} {
 			for _, n := range []int{1, 100} {
-				// Earlier counts must not be sent while others are measured.
+				// Earlier counts must not be sent during the next measurement.
 				cs := []contender{{name: "redoubt/hll, Add", op: ours(n), stride: 1000 / n}}
 				if n == 1 {
 					cs = append(cs,

@@ -32,7 +32,7 @@ type limiter struct {
 type flood struct {
 	name    string
 	allowed bool
-	rate    int // tokens, all of them at once, that come back in a period
+	rate    int // tokens per period, all in one burst
 	period  time.Duration
 }
 
@@ -43,16 +43,14 @@ var floods = []flood{
 
 func (f flood) limit() ratelimit.Limit { return ratelimit.Limit{Rate: f.rate, Period: f.period} }
 
-// localStride is for limiters that mostly answer within the process. It has no
-// factor in common with the size of a lease, so that the calls that are timed are
-// fairly chosen.
+// localStride is the stride of limiters that mostly answer within the process. It has no factor in
+// common with the size of a lease, so that the timed calls are a fair sample.
 const localStride = 17
 
-// leaseTokens is k, how many tokens a lease takes.
+// leaseTokens is the number of tokens of a lease.
 const leaseTokens = 100
 
-// ours are our limiters: the exact one, and for each flood the one that saves round
-// trips in it.
+// ours are our limiters: the exact one, and for each flood the one that saves round trips.
 func ours(client *redoubt.Client, f flood) ([]limiter, error) {
 	exact, err := ratelimit.New(client, ratelimit.Options{Limit: f.limit()})
 	if err != nil {
@@ -69,7 +67,7 @@ func ours(client *redoubt.Client, f flood) ([]limiter, error) {
 			return d.Allowed, err
 		}}), err
 	}
-	// More than a lease gives out in a measurement, of names of its own.
+	// More than a lease gives out in a measurement, and on names of its own.
 	wide, err := ratelimit.New(client, ratelimit.Options{Limit: ratelimit.PerSecond(100 * f.rate)})
 	if err != nil {
 		return nil, err
@@ -81,8 +79,7 @@ func ours(client *redoubt.Client, f flood) ([]limiter, error) {
 	}}), err
 }
 
-// limitersOfPeers are set up as their documentation does, and on the client that
-// serves them best.
+// limitersOfPeers follow their documentation, each on its fastest client.
 func limitersOfPeers(p *peers, pipelining rueidis.Client, f flood) ([]limiter, error) {
 	all := []limiter{
 		{name: "redis_rate", class: asItComes, allow: redisRate(p.plain, f)},
@@ -127,7 +124,7 @@ func throttledGCRA(on redis.UniversalClient, f flood) (func(context.Context, str
 	return func(ctx context.Context, name string) (bool, error) {
 		limited, _, err := limiter.RateLimitCtx(ctx, name, 1)
 		if err != nil && strings.HasPrefix(err.Error(), "Failed to store updated rate limit data") {
-			// It compares and swaps, and gives up when others were faster ten times.
+			// It uses compare-and-swap, and gives up after ten lost races.
 			err = errUndecided
 		}
 		return !limited, err
@@ -143,9 +140,8 @@ func ululeWindow(on ululeredis.Client, f flood) (func(context.Context, string) (
 	}, err
 }
 
-// onRueidis stands in for rueidislimiter, whose module the Go proxy does not have.
-// It sends the commands that one sends, on the client that it uses: a count, and
-// when its window ends, in two keys.
+// onRueidis replaces rueidislimiter, whose module the Go proxy does not have. It sends the same
+// commands on the same client: one key has a count, another the end of the window.
 func onRueidis(c rueidis.Client, f flood) func(context.Context, string) (bool, error) {
 	return func(ctx context.Context, name string) (bool, error) {
 		key, now := "rueidis:{"+name+"}", time.Now()
@@ -167,7 +163,7 @@ if not ends or ends < tonumber(ARGV[2]) then
 end
 return {redis.call('INCRBY', KEYS[1], ARGV[1]), ends}`)
 
-// manyNames is how many names there are where there are many.
+// manyNames is the number of names in the tests with many names.
 const manyNames = 1024
 
 // contenders returns the limiters to measure. Their callers all use one name, or go through many
@@ -206,7 +202,7 @@ func contenders(ls []limiter, f flood, names, callers int) []contender {
 	return cs
 }
 
-// exhaust takes the only token of every name, so that all that follows is refused.
+// exhaust takes the only token of every name, so that all later calls are refused.
 func exhaust(ctx context.Context, ls []limiter, f flood) error {
 	if f.allowed {
 		return nil

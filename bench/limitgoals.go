@@ -2,7 +2,7 @@ package main
 
 import "fmt"
 
-// place is where a limiter was measured.
+// A place is the server, the flood, the names and the callers of a measurement.
 type place struct {
 	where, flood   string
 	names, callers int
@@ -17,7 +17,7 @@ const (
 	atMost  bound = "at most"
 )
 
-// A goal is a figure, and what it is to be.
+// A goal is a measured figure and its limit.
 type goal struct {
 	what  string
 	is    float64
@@ -25,7 +25,7 @@ type goal struct {
 	want  float64
 }
 
-// goals collect what was measured.
+// goals collect the measurements.
 type goals struct {
 	list []goal                        // of the measurements that have no peer
 	seen map[place]map[string][]sample // by limiter

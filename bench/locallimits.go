@@ -13,8 +13,8 @@ import (
 	"github.com/redoubt-go/redoubt/ratelimit"
 )
 
-// A localLimiter decides in this process, for one name or for many that begin with
-// its prefix: Limiters of one server that use a name share what was taken.
+// A localLimiter decides in this process, for one name or for many names. They begin with its
+// prefix, because Limiters on one server share the tokens of a name.
 type localLimiter struct {
 	name, prefix string
 	allow        func(name string) (bool, error)
@@ -22,7 +22,7 @@ type localLimiter struct {
 }
 
 // limitsLocally measures decisions made in this process, and their allocations, beside
-// x/time/rate: of leased tokens, in leases so large that the calls for more don't count, and of
+// x/time/rate. They are decisions from leases, so large that calls for more tokens don't count, and
 // known refusals.
 func limitsLocally(ctx context.Context, cfg config, g *goals) error {
 	p, err := startPeers(ctx)
@@ -76,7 +76,7 @@ func limitsLocally(ctx context.Context, cfg config, g *goals) error {
 	return nil
 }
 
-// rateByName is x/time/rate with a map of limiters, as its users have it.
+// rateByName is x/time/rate with a map of limiters, as its users write it.
 func rateByName(r rate.Limit, burst int) func(string) (bool, error) {
 	var mu sync.RWMutex
 	limiters := map[string]*rate.Limiter{}
@@ -110,7 +110,7 @@ func (c config) compareLocally(names, callers int, ls []localLimiter) ([]localSa
 			for i := range all {
 				all[i] = l.prefix + "user:" + strconv.Itoa(i)
 			}
-			for _, name := range all { // what is refused has had its token, what is leased is there
+			for _, name := range all { // from now on calls are refused, or leases are there
 				if _, err := l.allow(name); err != nil {
 					return nil, fmt.Errorf("%s: %w", l.name, err)
 				}

@@ -28,7 +28,7 @@ const (
 
 const lockTTL = 30 * time.Second
 
-// A locker is a library for locks: acquire gives what releases.
+// A locker is a library for locks. acquire returns the function that releases the lock.
 type locker struct {
 	name, class string
 	acquire     func(ctx context.Context, name string) (release func(ctx context.Context) error, err error)
@@ -78,9 +78,9 @@ func newLockers(p *peers) ([]locker, error) {
 		{name: "redislock on AutoPipeline", class: pipelined, acquire: viaRedislock(p.auto)},
 		{name: "redsync on AutoPipeline", class: pipelined, acquire: viaRedsync(p.auto)},
 	}
-	// By default it acquires two of three keys, for independent servers; one key is its best on one
-	// server. Its client pipelines by
-	// itself. A lease is of 5 s, and its renewal starts with a goroutine a key.
+	// By default it acquires two of three keys, for independent servers; on one server, one key is
+	// its best mode. Its client pipelines by itself. A lease takes 5 s, and a goroutine for each key
+	// renews it.
 	for _, r := range []struct {
 		name, class string
 		majority    int32
@@ -124,7 +124,7 @@ func newLockers(p *peers) ([]locker, error) {
 	return all, nil
 }
 
-// evalSHA runs our commands as a program would that has only go-redis.
+// evalSHA runs our commands on go-redis alone, without this library.
 func evalSHA(c redis.Scripter) func(context.Context, redoubt.Cmd) (string, error) {
 	return func(ctx context.Context, cmd redoubt.Cmd) (string, error) {
 		args := make([]any, len(cmd.Args))
@@ -135,7 +135,7 @@ func evalSHA(c redis.Scripter) func(context.Context, redoubt.Cmd) (string, error
 	}
 }
 
-// benchLocks measures pairs of lock and unlock, each caller of a name of its own.
+// benchLocks measures pairs of lock and unlock. Each caller has a name of its own.
 func benchLocks(ctx context.Context, cfg config) error {
 	p, err := startPeers(ctx)
 	if err != nil {
@@ -178,8 +178,7 @@ func benchLocks(ctx context.Context, cfg config) error {
 	return cfg.reenter(ctx, p)
 }
 
-// reenter measures a lock that is held being entered and left once more, with
-// its token asked for.
+// reenter measures entering and leaving a lock that the caller holds, with a call of Token.
 func (c config) reenter(ctx context.Context, p *peers) error {
 	locks, err := lock.New(p.ours, lock.Options{TTL: lockTTL})
 	if err != nil {

@@ -83,7 +83,7 @@ var interpreters = []interpreter{
 	}},
 }
 
-// A luaCost is what one run takes. Its time is the processor's, garbage collection included.
+// A luaCost is the cost of one run: processor time, with garbage collection, and allocations.
 type luaCost struct{ ns, bytes, allocs float64 }
 
 // benchLua measures our Lua interpreter beside other interpreters in pure Go.
@@ -122,7 +122,7 @@ func (c config) compareInterpreters(ctx context.Context, title string, runs []fu
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			k := (i + round) % len(runs) // nobody is always first
+			k := (i + round) % len(runs) // another one is first in each round
 			name := interpreters[k].name
 			c.progress("%s, round %d of %d, %s", title, round+1, c.rounds, name)
 			cost, err := costOfRun(c.duration, runs[k])
@@ -148,7 +148,7 @@ func (c config) compareInterpreters(ctx context.Context, title string, runs []fu
 
 // costOfRun runs a compiled script for a while.
 func costOfRun(d time.Duration, run func() ([]int64, error)) (luaCost, error) {
-	const between = 64 // runs between two looks at the clock
+	const between = 64 // runs between two readings of the clock
 	var before, after runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&before)
@@ -171,7 +171,7 @@ func costOfRun(d time.Duration, run func() ([]int64, error)) (luaCost, error) {
 	}, nil
 }
 
-// processorTime is what this process has used.
+// processorTime returns the processor time that this process has used.
 func processorTime() time.Duration {
 	var ts unix.Timespec
 	_ = unix.ClockGettime(unix.CLOCK_PROCESS_CPUTIME_ID, &ts)
@@ -182,7 +182,7 @@ func processorTime() time.Duration {
 // command with 1.
 const stubGet = "1732147200123456"
 
-// compileOurs compiles a script for our interpreter, with what the engine sets too.
+// compileOurs compiles a script for our interpreter, with the engine's settings.
 func compileOurs(_ context.Context, source string) (func() ([]int64, error), error) {
 	script, err := lua.Compile("user_script", source)
 	if err != nil {

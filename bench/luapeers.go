@@ -84,8 +84,8 @@ func gopherList(l *gopher.LState, all []string) *gopher.LTable {
 	return t
 }
 
-// hookSteps is how many instructions pass between two looks whether go-lua has to stop.
-// internal/lua looks as often.
+// hookSteps is the number of instructions between two checks whether go-lua has to stop.
+// internal/lua checks as often.
 const hookSteps = 2000
 
 // compileShopify compiles a script for go-lua. All runs use one state. Each has an

@@ -22,15 +22,15 @@ import (
 // it can be cancelled, as a web request's can.
 type contender struct {
 	name   string
-	class  string // what it is compared as; see compare
+	class  string // the class that it is compared in; see compare
 	op     func(ctx context.Context, caller int) error
 	canEnd bool
 	before func(ctx context.Context) error // each measurement, if it is set
-	stride int                             // one call of so many is timed, where reading the clock would be much of it; 0 is all
+	stride int                             // every stride-th call is timed, because reading the clock takes a large part of a call; 0: all
 }
 
-// errUndecided is an operation that did not get done, of a library that says so.
-// It is counted, and is none of those per second.
+// errUndecided is the error of an operation that the library gave up. It is counted, but not in
+// the operations per second.
 var errUndecided = errors.New("not done")
 
 // sample is one measurement.
@@ -51,7 +51,7 @@ func (c config) compare(ctx context.Context, title string, server meter, callers
 	samples := make([][]sample, len(cs))
 	for round := range c.rounds {
 		for i := range cs {
-			k := (i + round) % len(cs) // nobody is always first
+			k := (i + round) % len(cs) // another one is first in each round
 			c.progress("%s, %d callers, round %d of %d, %s", title, callers, round+1, c.rounds, cs[k].name)
 			s, err := measure(ctx, server, callers, c.duration, cs[k])
 			if err != nil {

@@ -14,8 +14,7 @@ func benchMemcached(ctx context.Context, cfg config) error {
 	return cfg.besideNutcracker(ctx, startMemcached, config.memcachedPool, "goal, at least the rate of the better nutcracker")
 }
 
-// memcachedPool measures all in front of the same servers, and returns which goals were
-// missed.
+// memcachedPool measures all proxies in front of the same servers, and returns the missed goals.
 func (c config) memcachedPool(ctx context.Context, servers []target) (missed []string, err error) {
 	all, stop, err := startContenders(ctx, false, servers)
 	if err != nil {
@@ -45,7 +44,7 @@ func (c config) memcachedPool(ctx context.Context, servers []target) (missed []s
 	return missed, nil
 }
 
-// startMemcached starts memcached as it comes.
+// startMemcached starts memcached with its defaults.
 func startMemcached(ctx context.Context) (t target, stop func(), err error) {
 	addr, port, err := freePort(ctx)
 	if err != nil {

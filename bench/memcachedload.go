@@ -16,8 +16,8 @@ import (
 	"github.com/redoubt-go/redoubt/internal/socket"
 )
 
-// A cacheClient is a connection that sends a pipeline, reads the answers, and sends the
-// next. Every byte of the answers is compared with what they must be, key by key.
+// A cacheClient is a connection that sends a pipeline, reads the answers, and sends the next
+// pipeline. It checks every byte of the answers.
 type cacheClient struct {
 	conn      *socket.Conn
 	out, want []byte
@@ -67,7 +67,7 @@ func fillMemcached(ctx context.Context, addr string) error {
 	return nil
 }
 
-// next makes the next pipeline, and what must be answered.
+// next makes the next pipeline and the expected answers.
 func (c *cacheClient) next(verb string, pipeline int) {
 	c.out, c.want, c.read = c.out[:0], c.want[:0], 0
 	for range pipeline {
@@ -90,7 +90,7 @@ var cacheKeyTexts = func() (all [cacheKeys]string) {
 	return all
 }()
 
-// send sends the pipeline, which no socket's buffer is too small for.
+// send sends the pipeline, which fits into every socket's buffer.
 func (c *cacheClient) send() error {
 	c.sent = time.Now()
 	n, err := c.conn.TryWrite(c.out)
@@ -100,7 +100,7 @@ func (c *cacheClient) send() error {
 	return err
 }
 
-// receive reads what has come, and reports whether all answers have.
+// receive reads once, and reports whether all answers have come.
 func (c *cacheClient) receive(buf []byte) (done bool, err error) {
 	for {
 		n, err := c.conn.Read(buf)

@@ -12,8 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// A dataset is a million of something; words makes the command that adds the
-// i-th.
+// A dataset is a million elements of one kind. words makes the command that adds the i-th.
 type dataset struct {
 	title string
 	words func(i int) []any
@@ -43,10 +42,9 @@ func datasets() []dataset {
 	}
 }
 
-// benchMemory loads the same data into redis-server and redoubt serve, each
-// started for it, and compares what it takes: the engine's live heap to Redis'
-// used_memory, and the sizes of the two processes, when the last reply has come
-// and a few seconds later. It uses the GC settings of serve.
+// benchMemory loads the same data into a fresh redis-server and a fresh redoubt serve. It compares
+// the engine's live heap with Redis' used_memory, and the sizes of the two processes: after the
+// last reply, and a few seconds later. It uses the GC settings of serve.
 func benchMemory(ctx context.Context, cfg config) error {
 	for _, d := range datasets() {
 		theirs, err := cfg.footprint(ctx, d, func(ctx context.Context) (target, func(), error) { return startRedis(ctx) })
@@ -110,8 +108,8 @@ func (c config) footprint(ctx context.Context, d dataset, start func(context.Con
 		return f, err
 	}
 	name := "used_memory:"
-	if t.name == "serve" { // whose used_memory is an account, not what the runtime has
-		name = "allocator_allocated:" // after a collection all of it is alive
+	if t.name == "serve" { // its used_memory is the engine's own count and not the heap
+		name = "allocator_allocated:" // after a collection it has live objects only
 		if err := rdb.Do(ctx, "MEMORY", "PURGE").Err(); err != nil {
 			return f, err
 		}
@@ -129,8 +127,7 @@ func (c config) footprint(ctx context.Context, d dataset, start func(context.Con
 	return f, fmt.Errorf("no %s in INFO", name)
 }
 
-// rss reads a size from what the kernel tells of a process, in bytes; 0 where
-// there is no /proc.
+// rss reads a size of a process from /proc, in bytes; it returns 0 without /proc.
 func rss(pid int, name string) int {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// A poolFile is a pool of servers in the format that nutcracker and redoubt serve
-// --pools read both, with nothing set that is not needed.
+// A poolFile is a pool of servers in the format that both nutcracker and redoubt serve --pools
+// read, with the required settings only.
 type poolFile struct {
 	redis   bool
 	servers []string // addresses
@@ -40,7 +40,7 @@ func startNutcracker(ctx context.Context, p poolFile, flags ...string) (t target
 	})
 }
 
-// startServePool builds redoubt and starts redoubt serve --pools, as it comes.
+// startServePool builds redoubt and starts redoubt serve --pools with its defaults.
 func startServePool(ctx context.Context, p poolFile, flags ...string) (t target, stop func(), err error) {
 	binary, remove, err := buildRedoubt(ctx)
 	if err != nil {
@@ -56,8 +56,7 @@ func startServePool(ctx context.Context, p poolFile, flags ...string) (t target,
 	return t, func() { end(); remove() }, nil
 }
 
-// startPool starts what serves a pool, given the name of its file, and waits until it
-// listens.
+// startPool starts a proxy for a pool, given the name of its file, and waits until it listens.
 func startPool(ctx context.Context, name string, p poolFile, command func(file string) *exec.Cmd) (t target, stop func(), err error) {
 	if t.addr, _, err = freePort(ctx); err != nil {
 		return target{}, nil, err
@@ -97,8 +96,8 @@ func freePort(ctx context.Context) (addr, port string, err error) {
 	return addr, port, err
 }
 
-// awaitListener waits until somebody listens at addr. nutcracker closes clients that
-// ask what go-redis does, so it isn't asked anything.
+// awaitListener waits until a process listens at addr. It sends nothing, because nutcracker closes
+// clients that send the first commands of go-redis.
 func awaitListener(ctx context.Context, addr string) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()

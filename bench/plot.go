@@ -13,7 +13,7 @@ import (
 	"github.com/wcharczuk/go-chart/v2"
 )
 
-// A bar is one of a group in a bar chart.
+// A bar is a bar of a group in a bar chart.
 type bar struct {
 	group, name string
 	value       float64
@@ -92,8 +92,7 @@ func bars(path, title, unit string, all []bar) error {
 	return s.write(path)
 }
 
-// curves draws durations by the part that is at most so long, from 0.1 ms up on a
-// logarithmic scale.
+// curves draws the cumulative distribution of durations, from 0.1 ms up on a logarithmic scale.
 func curves(path, title string, all []curve) error {
 	const left, top, width, height = 70., 40., 520., 380.
 	s := &svg{width: 860, height: 490}
@@ -132,7 +131,7 @@ func curves(path, title string, all []curve) error {
 	return s.write(path)
 }
 
-// plot draws what was measured beside the raw file.
+// plot draws the results into a file beside the raw file.
 func (b *queueBench) plot() error {
 	if err := bars(filepath.Join(b.dir, "queue-throughput.svg"), "Messages each second; each line of the scale is ten times the one before", "messages/s", b.throughput); err != nil {
 		return err

@@ -9,9 +9,9 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// benchPollers measures a small server on our poll loop, on others' and on a goroutine for
-// each client, and beside them redoubt serve on the engine, the whole of what our loop is
-// for.
+// benchPollers measures a small server on our poll loop, on the poll loops of others, and with a
+// goroutine for each client. Beside them it measures redoubt serve on the engine, the real user of
+// our loop.
 func benchPollers(ctx context.Context, cfg config) error {
 	serve, stop, err := startServe(ctx)
 	if err != nil {
@@ -45,13 +45,13 @@ func benchPollers(ctx context.Context, cfg config) error {
 	return nil
 }
 
-// comparePollers measures all servers in turn, and prints medians with the ratios to our
-// loop, the first, which are the medians of those within a round.
+// comparePollers measures all servers in turn. It prints medians, and the medians of the ratios to
+// our loop within a round.
 func (c config) comparePollers(ctx context.Context, w workload, l load, all []target) error {
 	results := make([][]result, len(all))
 	for round := range c.rounds {
 		for i := range all {
-			k := (i + round) % len(all) // nobody is always first
+			k := (i + round) % len(all) // another one is first in each round
 			t := all[k]
 			t.words = w.words
 			c.progress("%s -c %d -P %d, round %d of %d, %s", w.title, l.clients, l.pipeline, round+1, c.rounds, t.name)
@@ -77,8 +77,8 @@ func (c config) comparePollers(ctx context.Context, w workload, l load, all []ta
 	return nil
 }
 
-// startPollerServer starts a small server in a process of its own, so that its processor
-// time can be told from the load's.
+// startPollerServer starts a small server in a process of its own, so that its processor time is
+// measured without the load's.
 func startPollerServer(ctx context.Context, name string) (t target, stop func(), err error) {
 	if t.addr, err = freeAddr(ctx); err != nil {
 		return target{}, nil, err
@@ -121,7 +121,7 @@ func fillForPollers(ctx context.Context, addr string) error {
 // pollerKeys is how many keys redis-benchmark asks for; see redisBenchmark.
 const pollerKeys = 10_000
 
-// pollerKey is a key as redis-benchmark makes it of key:__rand_int__.
+// pollerKey returns a key that redis-benchmark makes from key:__rand_int__.
 func pollerKey(n int) string {
 	digits := strconv.Itoa(n)
 	return "key:" + "000000000000"[len(digits):] + digits

@@ -17,13 +17,13 @@ import (
 	"github.com/redoubt-go/redoubt/internal/socket"
 )
 
-// workerPoller is in the environment of a process that is a server of the suite
-// "pollers"; it has [workerAddr] too.
+// workerPoller is the environment variable that makes a process a server of the suite "pollers",
+// together with [workerAddr].
 const workerPoller = "BENCH_WORKER_POLLER"
 
-// pollerServers are the small servers, all with the same parser and the same map. Ours is
-// first: it has the loop of internal/server, and not what a real server adds to it, such as
-// goroutines for commands that wait and for clients that read slowly.
+// pollerServers are the small servers, all with the same parser and the same map. Ours is first: it
+// has the loop of internal/server without the parts of a real server, such as goroutines for
+// commands that wait and for clients that read slowly.
 var pollerServers = []struct {
 	name  string
 	serve func(ctx context.Context, addr string, values *valueMap) error
@@ -35,7 +35,7 @@ var pollerServers = []struct {
 	{"gnet, Multicore", func(_ context.Context, addr string, values *valueMap) error { return serveGnet(addr, values, true) }},
 }
 
-// runPollerServer is what a server's process does.
+// runPollerServer is the main function of a server's process.
 func runPollerServer(ctx context.Context) error {
 	values := &valueMap{all: make(map[string]string, pollerKeys)}
 	for n := range pollerKeys {
@@ -49,7 +49,7 @@ func runPollerServer(ctx context.Context) error {
 	return fmt.Errorf("no server %q", os.Getenv(workerPoller))
 }
 
-// A valueMap is what a server serves. It has the lock that it would need if it were written.
+// A valueMap has the values of a server. It has a lock, as a map with writers would need one.
 type valueMap struct {
 	mu  sync.RWMutex
 	all map[string]string
@@ -60,7 +60,7 @@ type respClient struct {
 	values  *valueMap
 	scanner resp.CommandScanner
 	out     []byte // replies
-	n       int    // how many these are
+	n       int    // the number of replies in out
 }
 
 // answer appends the replies to the whole commands in buf to out, and returns how many
@@ -162,12 +162,12 @@ type readyClient struct {
 	id   uint64
 	conn *socket.Conn
 	rest []byte // the beginning of a command
-	last bool   // the client sends no more than what is there
+	last bool   // the client sends nothing more
 	done bool
 }
 
 // serveReady has one goroutine for all clients, on our loop. As in internal/server, it writes
-// the replies when all clients that have sent something had a turn, or when many replies wait.
+// the replies after every client with input has had a turn, or when many replies wait.
 func serveReady(ctx context.Context, addr string, values *valueMap) error {
 	ready, err := socket.NewReadyQueue[*readyClient]()
 	if err != nil {
@@ -190,7 +190,7 @@ func serveReady(ctx context.Context, addr string, values *valueMap) error {
 	})
 }
 
-// pollerReplies is how many replies wait for others, as in internal/server.
+// pollerReplies is how many replies are gathered before a write, as in internal/server.
 const pollerReplies = 256
 
 // lead serves the clients until ready is closed.
@@ -258,8 +258,8 @@ func (c *readyClient) write() {
 // respClientKey is the key of the client in the context of netpoll's connection.
 type respClientKey struct{}
 
-// serveNetpoll serves on netpoll as it comes: one poller, and a goroutine of its pool for
-// each client that has sent something.
+// serveNetpoll serves on netpoll with its defaults: one poller, and a goroutine of its pool for each
+// client with input.
 func serveNetpoll(ctx context.Context, addr string, values *valueMap) error {
 	l, err := netpoll.CreateListener("tcp", addr)
 	if err != nil {

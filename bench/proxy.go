@@ -9,15 +9,14 @@ import (
 )
 
 // benchProxy measures redoubt serve --pools beside nutcracker, with its default
-// buffers and with small ones, and beside a server without anything between: one pool
-// of one server, and one of three.
+// buffers and with small ones, and beside a direct connection to a server: with a pool of one
+// server, and with a pool of three.
 func benchProxy(ctx context.Context, cfg config) error {
 	start := func(ctx context.Context) (target, func(), error) { return startRedis(ctx) }
 	return cfg.besideNutcracker(ctx, start, config.proxyPool, "goals, against the better nutcracker of each figure")
 }
 
-// besideNutcracker measures pools of one server and of three, and prints which goals
-// were missed.
+// besideNutcracker measures pools of one server and of three, and prints the missed goals.
 func (c config) besideNutcracker(
 	ctx context.Context, start func(context.Context) (target, func(), error),
 	pool func(config, context.Context, []target) ([]string, error), goals string,
@@ -49,8 +48,7 @@ func (c config) besideNutcracker(
 	return nil
 }
 
-// proxyPool measures all in front of the same servers, and returns which goals were
-// missed.
+// proxyPool measures all proxies in front of the same servers, and returns the missed goals.
 func (c config) proxyPool(ctx context.Context, servers []target) (missed []string, err error) {
 	all, stop, err := startContenders(ctx, true, servers)
 	if err != nil {
@@ -82,8 +80,7 @@ func (c config) proxyPool(ctx context.Context, servers []target) (missed []strin
 	return missed, nil
 }
 
-// startContenders starts all that are measured in front of servers; the first of these is
-// measured too.
+// startContenders starts all proxies in front of servers. The first server is measured too.
 func startContenders(ctx context.Context, redis bool, servers []target) (all []target, stop func(), err error) {
 	pool := poolFile{redis: redis}
 	for _, s := range servers {
@@ -115,7 +112,7 @@ func startContenders(ctx context.Context, redis bool, servers []target) (all []t
 	return all, stop, nil
 }
 
-// printMemory prints what all have now, in MB, and returns ours.
+// printMemory prints the memory of all proxies now, in MB, and returns ours.
 func (c config) printMemory(all []target, servers int) (ours float64) {
 	for i, t := range all {
 		mb := float64(rss(t.pid, "VmRSS:")) / (1 << 20)
@@ -136,8 +133,8 @@ const (
 	proxyContenders
 )
 
-// A proxyCell is one command under one load: the median of the ratios within a round, to
-// the nutcracker against which that is the worse for us.
+// A proxyCell is one command under one load: the median of the ratios within a round, to the
+// nutcracker beside which ours is slower.
 type proxyCell struct {
 	title           string
 	rate, p99, cpus float64
@@ -150,7 +147,7 @@ func (c config) proxyCell(title string, l load, all []target, once func(t target
 	for round := range c.rounds {
 		var now [proxyContenders]result
 		for i := range all {
-			k := (i + round) % len(all) // nobody is always first
+			k := (i + round) % len(all) // another one is first in each round
 			t := all[k]
 			c.progress("%s -c %d -P %d, round %d of %d, %s", title, l.clients, l.pipeline, round+1, c.rounds, t.name)
 			r, err := once(t)
@@ -183,7 +180,7 @@ func (c config) proxyCell(title string, l load, all []target, once func(t target
 	return cell, nil
 }
 
-// missed says which goals were not reached.
+// missed returns the goals that were not reached.
 func (cell proxyCell) missed(command string, l load, servers int) (texts []string) {
 	want, most := 1.0, 0.95
 	if l.pipeline > 1 {

@@ -17,8 +17,8 @@ const (
 	queueWorkers = 64
 	queuePayload = 100 // bytes
 	queueMany    = 100
-	queueLoaded  = 20_000 // messages that are consumed in one go
-	queueKept    = 10_000 // messages whose size is asked for
+	queueLoaded  = 20_000 // messages that are consumed in one run
+	queueKept    = 10_000 // messages whose size is measured
 	queueRounds  = 3
 )
 
@@ -34,7 +34,7 @@ func benchQueue(ctx context.Context, cfg config) error {
 	defer stop()
 	b := &queueBench{config: cfg, addr: server.addr, rdb: redis.NewClient(&redis.Options{Addr: server.addr})}
 	defer func() { _ = b.rdb.Close() }()
-	// They take longest, and next to nothing of the machine.
+	// They take longest, and hardly any processor time.
 	deaths := b.startDeaths(ctx)
 	for _, measure := range []func(context.Context) error{b.puts, b.consumption, b.sizes, b.latenesses, b.idleness} {
 		if err := measure(ctx); err != nil {
@@ -65,7 +65,7 @@ type queueBench struct {
 // each calls f with a user of each library on an empty server, in a round's order.
 func (b *queueBench) each(ctx context.Context, round int, f func(lib int, u queueUser) error) error {
 	for i := range queueLibraries {
-		k := (i + round) % len(queueLibraries) // nobody is always first
+		k := (i + round) % len(queueLibraries) // another one is first in each round
 		if err := b.rdb.FlushAll(ctx).Err(); err != nil {
 			return err
 		}
@@ -81,7 +81,7 @@ func (b *queueBench) each(ctx context.Context, round int, f func(lib int, u queu
 	return nil
 }
 
-// payload is of the size that all measure with. It begins with a time, in ns.
+// payload returns a payload of queuePayload bytes. It begins with a time, in ns.
 func payload(at time.Time) string {
 	text := strconv.FormatInt(at.UnixNano(), 10)
 	return text + strings.Repeat(".", queuePayload-len(text))
@@ -178,8 +178,8 @@ func fill(ctx context.Context, u queueUser, n int, many bool) error {
 	return errors.Join(errs...)
 }
 
-// consumption lets workers consume what has been put, from when they are started
-// to when the last message is handled, and counts the commands of both.
+// consumption measures workers that consume the messages of a queue, from their start until the last
+// message is handled. It counts the commands of putting and of consuming.
 func (b *queueBench) consumption(ctx context.Context) error {
 	meter := redisMeter(b.rdb)
 	samples := make([][]sample, len(queueLibraries))
@@ -246,7 +246,7 @@ func (b *queueBench) sizes(ctx context.Context) error {
 	for _, state := range []string{"ready", "due later", "at work"} {
 		err := b.each(ctx, 0, func(lib int, u queueUser) error {
 			if state == "at work" && queueLibraries[lib].back == 0 {
-				return nil // it keeps none of them
+				return nil // it keeps no such messages
 			}
 			each, err := b.size(ctx, u, state)
 			if errors.Is(err, errors.ErrUnsupported) {
@@ -268,7 +268,7 @@ func (b *queueBench) sizes(ctx context.Context) error {
 	return nil
 }
 
-// size is what one of many messages in a state takes.
+// size returns the memory of one message in a state.
 func (b *queueBench) size(ctx context.Context, u queueUser, state string) (bytes float64, err error) {
 	switch state {
 	case "ready":
@@ -309,7 +309,7 @@ func (b *queueBench) size(ctx context.Context, u queueUser, state string) (bytes
 	return bytes, errors.Join(err, stop())
 }
 
-// memory is what all keys take, for each of n messages.
+// memory returns the memory of all keys, divided by n.
 func (b *queueBench) memory(ctx context.Context, n int) (bytes float64, err error) {
 	keys, err := b.rdb.Keys(ctx, "*").Result()
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// The environment of a process that takes a message of the suite "queue" and keeps
-// it; it has [workerAddr] too.
+// The environment variables of a process that takes a message of the suite "queue" and keeps it,
+// beside [workerAddr].
 const workerQueue = "BENCH_WORKER_QUEUE"
 
 // runQueueWorker takes a message, says so, and keeps it until it is killed.
@@ -39,16 +39,16 @@ func runQueueWorker(ctx context.Context) error {
 	return nil
 }
 
-// deaths are the times from kill -9 of a consumer to when another has its message,
-// by library.
+// deaths are the times from kill -9 of a consumer until another consumer gets its message, by
+// library.
 type deaths struct {
 	wg    sync.WaitGroup
 	times [][]time.Duration
 	errs  []error
 }
 
-// startDeaths kills consumers of each library, each on a server of its own, while
-// other things are measured.
+// startDeaths kills consumers of each library, each on a server of its own. It runs beside the other
+// measurements.
 func (b *queueBench) startDeaths(ctx context.Context) *deaths {
 	d := &deaths{times: make([][]time.Duration, len(queueLibraries)), errs: make([]error, len(queueLibraries))}
 	for i, lib := range queueLibraries {
@@ -107,7 +107,7 @@ func redelivery(ctx context.Context, lib queueLibrary) (time.Duration, error) {
 	}
 	killed := time.Now()
 	w.kill()
-	// One library looks for what was lost only when another message is done.
+	// One library looks for lost messages only when another message is done.
 	company := time.NewTicker(lib.back)
 	defer company.Stop()
 	limit := time.After(5 * lib.back)
@@ -147,7 +147,7 @@ func (b *queueBench) endDeaths(_ context.Context, d *deaths) error {
 	return nil
 }
 
-// idleness counts what a consumer with nothing to do sends: reads of the server.
+// idleness counts the calls of a consumer without messages, as reads of the server.
 func (b *queueBench) idleness(ctx context.Context) error {
 	const settling, length = 3 * time.Second, 30 * time.Second
 	calls := make([]float64, len(queueLibraries))
@@ -177,7 +177,7 @@ func (b *queueBench) idleness(ctx context.Context) error {
 				before, err := reads(ctx, rdb)
 				time.Sleep(length)
 				after, err2 := reads(ctx, rdb)
-				calls[i] = (after - before - 1) / length.Seconds() // one was the count
+				calls[i] = (after - before - 1) / length.Seconds() // one call was this count
 				return errors.Join(err, err2, stop())
 			}()
 		})

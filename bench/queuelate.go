@@ -11,17 +11,17 @@ import (
 	"time"
 )
 
-// How messages that are due at a time are measured.
+// The parameters of messages that are due at a time.
 const (
 	lateMessages = 500
-	lateWindow   = 8 * time.Second // that they are spread over
+	lateWindow   = 8 * time.Second // the due times are spread over it
 	latePatience = 10 * time.Second
-	lateAhead    = time.Second // from when they are put
+	lateAhead    = time.Second // time from the put to the first due time
 	burstEvery   = 5 * time.Millisecond
 )
 
-// latenesses measures by how much messages come after they are due, with nothing
-// else to do and at half of the load that each library sustains.
+// latenesses measures how late messages arrive after they are due, without other load and at half
+// of the load that each library sustains.
 func (b *queueBench) latenesses(ctx context.Context) error {
 	for _, half := range []bool{false, true} {
 		err := b.each(ctx, 0, func(lib int, u queueUser) error {
@@ -76,8 +76,8 @@ func (b *queueBench) latenesses(ctx context.Context) error {
 	return nil
 }
 
-// lateness is in order. rate is how many other messages are put and consumed each
-// second meanwhile.
+// lateness returns the delays in ascending order. rate is the number of other messages that are put
+// and consumed each second meanwhile.
 func (b *queueBench) lateness(ctx context.Context, u queueUser, rate float64) ([]time.Duration, error) {
 	var mu sync.Mutex
 	var late []time.Duration
@@ -126,7 +126,7 @@ func (b *queueBench) lateness(ctx context.Context, u queueUser, rate float64) ([
 // noTime marks messages that are only load.
 var noTime = payload(time.Unix(0, 1))
 
-// steady puts so many messages each second, in bursts, by callers enough.
+// steady puts rate messages each second, in bursts, with enough callers.
 func steady(ctx context.Context, u queueUser, rate float64) error {
 	if rate == 0 {
 		return nil
@@ -159,7 +159,7 @@ func steady(ctx context.Context, u queueUser, rate float64) error {
 	return errors.Join(errs...)
 }
 
-// sustained is how many messages each second can be put and consumed at once.
+// sustained returns how many messages each second can be put and consumed at the same time.
 func (b *queueBench) sustained(ctx context.Context, u queueUser) (perSecond float64, err error) {
 	const backlog, length = 5000, 4 * time.Second
 	var put, handled atomic.Int64

@@ -10,13 +10,13 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// A queueLibrary is one that the suite "queue" measures.
+// A queueLibrary is a library that the suite "queue" measures.
 type queueLibrary struct {
 	name string
 	// open sets it up with a lease, or with the library's own if that is 0.
 	open func(addr string, lease time.Duration) (queueUser, error)
-	// back is how long it can take until a message whose consumer was killed comes
-	// again; 0 is never.
+	// back is how long the message of a killed consumer can take to come back; 0: it never
+	// does.
 	back time.Duration
 }
 
@@ -26,18 +26,18 @@ type queueUser interface {
 	put(ctx context.Context, payload string) error
 	// putMany is the library's best way to put many, or nil.
 	putMany(ctx context.Context, payloads []string) error
-	// putAt puts one for later, or returns errors.ErrUnsupported.
+	// putAt puts a message that is due later, or returns errors.ErrUnsupported.
 	putAt(ctx context.Context, payload string, at time.Time) error
-	// consume lets so many workers handle messages until stop is called, which
-	// returns when they have ended.
+	// consume starts workers that handle messages until stop is called. stop returns when they
+	// have ended.
 	consume(workers int, handle func(payload string)) (stop func() error, err error)
 	close()
 }
 
-// killLease is that of the messages whose consumer is killed, where it can be set.
+// killLease is the lease of messages whose consumer is killed, if the library can set it.
 const killLease = 2 * time.Second
 
-// queueLibraries take part in the suite "queue"; ours is first. A build with the
+// queueLibraries are the libraries of the suite "queue"; ours is first. A build with the
 // tag delayqueue adds HDT3213/delayqueue.
 var queueLibraries = []queueLibrary{
 	{name: "redoubt/queue", open: openOurQueue, back: killLease + time.Second},
@@ -88,8 +88,8 @@ func (u *asynqUser) consume(workers int, handle func(string)) (func() error, err
 
 func (u *asynqUser) close() { _ = u.client.Close() }
 
-// bareList is no queue: what is popped is lost with whoever popped it. It is what
-// no queue on Redis can beat.
+// bareList is no queue: a popped message is lost with its consumer. It is an upper bound: no queue
+// on Redis can be faster.
 type bareList struct{ rdb *redis.Client }
 
 const bareKey = "list"

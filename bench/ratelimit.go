@@ -17,11 +17,10 @@ import (
 
 var limitCallers = []int{1, 16, 64, 256}
 
-// benchRateLimit measures decisions of rate limiters, of calls that are allowed
-// and of calls that are refused, for one name and for many: against redis-server,
-// against redoubt serve on the embedded engine, and with the engine in this
-// process. Then come the decisions that need no server, how often a flood that is
-// refused asks one, and what all this was to reach.
+// benchRateLimit measures decisions of rate limiters, allowed and refused, for one name and for
+// many: on redis-server, on redoubt serve with the embedded engine, and on the engine in this
+// process. Then it measures decisions without a server, and how often a refused flood calls the
+// server. It ends with the goals.
 //
 // It has so many measurements that each is short: all of it takes five minutes.
 func benchRateLimit(ctx context.Context, cfg config) error {
@@ -145,8 +144,8 @@ func limitsInProcess(ctx context.Context, cfg config, g *goals) error {
 	}, g)
 }
 
-// refusedCalls counts how many calls reach the server of a flood that is refused,
-// with a DenyCache, and are refused there: one each RetryAfter, and at most one a second.
+// refusedCalls counts how many calls of a refused flood reach the server in spite of a DenyCache:
+// one for each RetryAfter, and at most one a second.
 func refusedCalls(ctx context.Context, cfg config, g *goals) error {
 	p, err := startPeers(ctx)
 	if err != nil {

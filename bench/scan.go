@@ -17,10 +17,9 @@ import (
 
 const scanKeys = 1_000_000
 
-// benchScan measures how many keys a second are gone over, and measured: one server
-// beside a loop of SCAN in go-redis and redis-cli --scan and --bigkeys, and a cluster of
-// three nodes, where ours asks all nodes at the same time, beside a loop over one node
-// after the other.
+// benchScan measures how many keys a second are listed, and measured in bytes. On one server the
+// peers are a loop of SCAN in go-redis, redis-cli --scan and --bigkeys. On a cluster of three nodes
+// ours asks all nodes at the same time, and the peer is a loop over the nodes.
 func benchScan(ctx context.Context, cfg config) error {
 	server, stop, err := startRedis(ctx)
 	if err != nil {
@@ -135,7 +134,7 @@ func scanOne(ctx context.Context, cfg config, url string, addrs []string, cli fu
 	rates := make([][]float64, len(ways))
 	for round := range cfg.rounds {
 		for i := range ways {
-			k := (i + round) % len(ways) // nobody is always first
+			k := (i + round) % len(ways) // another one is first in each round
 			cfg.progress("%s, round %d of %d, %s", title, round+1, cfg.rounds, ways[k].name)
 			start := time.Now()
 			if err := ways[k].run(ctx); err != nil {
@@ -153,7 +152,7 @@ func scanOne(ctx context.Context, cfg config, url string, addrs []string, cli fu
 	return nil
 }
 
-// everyKey is an error unless all keys were gone over.
+// everyKey returns an error unless all keys were listed.
 func everyKey(n int) error {
 	if n < scanKeys {
 		return fmt.Errorf("%d keys, want %d", n, scanKeys)

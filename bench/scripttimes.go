@@ -40,7 +40,7 @@ func (c config) scriptTimes(ctx context.Context, rdb *redis.Client, lockers []lo
 				}
 				var took, gave usage
 				times := 1024 / callers
-				for range times { // few are held at a time, as in life
+				for range times { // few locks are held at a time, as in production
 					took = took.and(phase(func(caller int) (err error) {
 						releases[caller], err = l.acquire(ctx, fmt.Sprint("times:", caller))
 						return err
@@ -73,8 +73,8 @@ type usage struct{ number, us float64 }
 func (c usage) and(d usage) usage  { return usage{c.number + d.number, c.us + d.us} }
 func (c usage) less(d usage) usage { return usage{c.number - d.number, c.us - d.us} }
 
-// sent is what the server has run so far: the scripts, with what they call, and
-// SET, which counts where no script was called.
+// sent returns what the server has run so far: the scripts with the commands that they call, or SET
+// if no script was called.
 func sent(ctx context.Context, rdb *redis.Client) (scripts, sets usage) {
 	all := map[string]usage{}
 	for line := range strings.Lines(rdb.Info(ctx, "commandstats").Val()) {

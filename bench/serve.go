@@ -16,9 +16,8 @@ import (
 	ratelimitwire "github.com/redoubt-go/redoubt/internal/wire/ratelimit"
 )
 
-// benchServe measures what stands between a client and the server when
-// redoubt serve does: redis-benchmark against the server itself, and through
-// redoubt serve to the same server.
+// benchServe measures the cost of redoubt serve in front of a server: redis-benchmark against the
+// server itself, and against redoubt serve in front of the same server.
 func benchServe(ctx context.Context, cfg config) error {
 	direct, stop, err := startRedis(ctx)
 	if err != nil {
@@ -86,15 +85,14 @@ type target struct {
 // A load is how redis-benchmark sends.
 type load struct{ clients, pipeline int }
 
-// compareServers measures two servers in turn: ours, and the one that it is
-// compared with.
+// compareServers measures two servers in turn, ours and the peer.
 func (c config) compareServers(ctx context.Context, title string, l load, ours, theirs target) error {
 	var ratios []float64
 	var results [2][]result
 	for round := range c.rounds {
 		var rs [2]result
 		for i := range rs {
-			k := (i + round) % 2 // nobody is always first
+			k := (i + round) % 2 // another one is first in each round
 			t := []target{ours, theirs}[k]
 			c.progress("%s -c %d -P %d, round %d of %d, %s", title, l.clients, l.pipeline, round+1, c.rounds, t.name)
 			r, err := c.redisBenchmark(ctx, t, l)
@@ -151,8 +149,8 @@ func (c config) redisBenchmark(ctx context.Context, t target, l load) (result, e
 	return result{perSecond: rps, p50: fields[3], p99: fields[5], cpu: cpu}, err
 }
 
-// cpuSeconds is what a process has used so far, by the kernel's clock of 100
-// ticks a second; 0 where there is no /proc.
+// cpuSeconds returns the processor time of a process, in the kernel's steps of 1/100 s; 0 without
+// /proc.
 func cpuSeconds(pid int) float64 {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -164,7 +162,7 @@ func cpuSeconds(pid int) float64 {
 	return (user + system) / 100
 }
 
-// buildRedoubt builds the binary as it ships.
+// buildRedoubt builds the binary from the source, without build flags.
 func buildRedoubt(ctx context.Context) (binary string, remove func(), err error) {
 	dir, err := os.MkdirTemp("", "bench")
 	if err != nil {

@@ -14,8 +14,7 @@ import (
 	"github.com/redoubt-go/redoubt/stock"
 )
 
-// A seller sells one unit of its item: it tells whether it did. ctx ends with the
-// measurement.
+// A seller sells one unit of its item and reports whether it did. ctx ends with the measurement.
 type seller struct {
 	name string
 	sell func(ctx context.Context) (bool, error)
@@ -26,9 +25,8 @@ type seller struct {
 // plenty is more than can be sold in a measurement.
 const plenty = 1_000_000_000
 
-// benchStock sells one item to many buyers at once: by reserve and commit, and by
-// what most code for flash sales does, a lock around reading the count, checking
-// it and writing it.
+// benchStock sells one item to many buyers at once: by reserve and commit, and as most code for flash
+// sales does, with a lock around reading, checking and writing the count.
 func benchStock(ctx context.Context, cfg config) error {
 	p, err := startPeers(ctx)
 	if err != nil {
@@ -139,7 +137,7 @@ func benchStock(ctx context.Context, cfg config) error {
 	return nil
 }
 
-// How buyers come.
+// The arrival of the buyers.
 const (
 	// All buyers come at once, each buys one unit and leaves, and the next wave comes when all
 	// have theirs, as in a flash sale.
@@ -149,9 +147,8 @@ const (
 	again = "again"
 )
 
-// compareSellers measures every seller in turn, and prints medians with the ratio
-// to each of ours, reserve and commit, and of Reserve alone, which is what a
-// buyer waits for: they are the first two.
+// compareSellers measures every seller in turn. It prints medians with the ratios to our two
+// sellers, which are the first: reserve and commit, and Reserve alone, for which a buyer waits.
 func (c config) compareSellers(ctx context.Context, how string, callers int, sellers []seller) error {
 	run := c.sell
 	if how == sale {
@@ -160,7 +157,7 @@ func (c config) compareSellers(ctx context.Context, how string, callers int, sel
 	rates := make([][]float64, len(sellers))
 	for round := range c.rounds {
 		for i := range sellers {
-			k := (i + round) % len(sellers) // nobody is always first
+			k := (i + round) % len(sellers) // another one is first in each round
 			c.progress("stock %s, %d buyers, round %d of %d, %s", how, callers, round+1, c.rounds, sellers[k].name)
 			rate, err := run(ctx, callers, sellers[k])
 			if err != nil {
@@ -237,7 +234,7 @@ func (c config) sellInWaves(ctx context.Context, callers int, s seller) (perSeco
 	})
 }
 
-// count checks that what is left fits what was sold.
+// count checks that the units left and the units sold add up.
 func count(ctx context.Context, s seller, sell func() (int64, error)) (perSecond float64, err error) {
 	before, err := s.left(ctx)
 	if err != nil {

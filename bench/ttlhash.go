@@ -15,8 +15,8 @@ import (
 
 const hashFields = 100_000
 
-// A read by script is what RMapCache and most code by hand does: the deadline is in a
-// sorted set, and the script looks there.
+// RMapCache and most code by hand read by script: the deadline is in a sorted set, and the script
+// reads it there.
 var readByScript = redis.NewScript(`
 local at = redis.call('ZSCORE', KEYS[2], ARGV[1])
 local t = redis.call('TIME')
@@ -28,8 +28,8 @@ local t = redis.call('TIME')
 redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])
 return redis.call('ZADD', KEYS[2], t[1] * 1000 + math.floor(t[2] / 1000) + ARGV[3], ARGV[1])`)
 
-// benchTTLHash measures reads and writes of a hash with 100,000 fields of 100 bytes,
-// sweeping, and what a million fields take.
+// benchTTLHash measures reads and writes of a hash with 100,000 fields of 100 bytes, sweeping, and
+// the memory of a million fields.
 func benchTTLHash(ctx context.Context, cfg config) error {
 	p, err := startPeers(ctx)
 	if err != nil {
@@ -76,7 +76,7 @@ func (h hashBench) fill(ctx context.Context, name string, n int, ttl func(i int)
 	return nil
 }
 
-// fillByHand makes one pipeline of each thousand.
+// fillByHand sends pipelines of a thousand fields.
 func (h hashBench) fillByHand(ctx context.Context, n int, set func(pipe redis.Pipeliner, i int)) error {
 	for from := 0; from < n; from += 1000 {
 		_, err := h.p.admin.Pipelined(ctx, func(pipe redis.Pipeliner) error {
@@ -147,14 +147,14 @@ func found(ok bool, err error) error {
 	return err
 }
 
-// sweep lets fields expire, and then sweeps them in one go.
+// sweep lets fields expire, and then sweeps all of them.
 func (h hashBench) sweep(ctx context.Context) error {
 	const n, ttl = 200_000, 4 * time.Second
 	var speeds []float64
 	for round := range h.rounds {
 		h.progress("ttlhash: sweeping, round %d of %d", round+1, h.rounds)
 		name := fmt.Sprint("sweep", round)
-		// One that stays keeps the hash from going as a whole.
+		// A field that stays keeps the hash from being deleted as a whole.
 		if err := h.hashes.Set(ctx, name, "stays", "", ttlhash.Never); err != nil {
 			return err
 		}

@@ -102,7 +102,7 @@ func rise(most *atomic.Int64, n int64) {
 
 // read reads until ctx ends, and checks what it gets.
 func (h *history) read(ctx context.Context, t *testing.T, c *cache.Cache[string, string], load cache.Loader[string, string], most time.Duration) {
-	pace := time.NewTicker(200 * time.Microsecond) // who finds it in the process would leave no time to the others
+	pace := time.NewTicker(200 * time.Microsecond) // readers that hit the local level would leave no time to the others
 	defer pace.Stop()
 	for ; ctx.Err() == nil; <-pace.C {
 		began, wall := h.pulse.Now(), time.Now()

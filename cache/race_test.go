@@ -97,7 +97,7 @@ func races(t *testing.T, r *register, caches []*cache.Cache[string, string], wri
 				pace := time.NewTicker(time.Millisecond)
 				defer pace.Stop()
 				for i := 1; ctx.Err() == nil; i++ {
-					if i%32 == 0 { // who finds it in the process would leave no time to the others
+					if i%32 == 0 { // readers that hit the local level would leave no time to the others
 						<-pace.C
 					}
 					floor := r.floor.Load()

@@ -2,11 +2,11 @@ package geo
 
 import "time"
 
-// SetSizes makes cells full at so many bytes, and others take a split over after so
-// long. Call it before Open.
+// SetSizes sets the size of a full cell in bytes, and the time after which another process
+// takes over a split. Call it before Open.
 func (xs *Indexes) SetSizes(bytes int, after time.Duration) { xs.most, xs.splitFor = bytes, after }
 
-// SetClock sets by what it is known what takes too long. Call it before Open.
+// SetClock sets the clock that decides which steps took too long. Call it before Open.
 func (xs *Indexes) SetClock(now func() time.Time) { xs.now = now }
 
 // Cells returns how many cells this process knows.

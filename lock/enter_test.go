@@ -134,7 +134,7 @@ func TestNoReentryAfterTheDeadline(t *testing.T) {
 			t.Errorf("Release gave %v", err)
 		}
 
-		// Given back is not lost: who lives longer acquires anew.
+		// The lease was released and not lost: a caller whose context lasts longer acquires anew.
 		conn := newCounting(t, clienttest.Dial(t, e.Addr))
 		m = e.mutex(e.ClientOn(conn), lock.Options{})
 		var later context.Context

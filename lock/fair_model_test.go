@@ -175,7 +175,7 @@ func newFairEpisode(t *testing.T, on *env, seed uint64) *fairEpisode {
 	return e
 }
 
-// some is an id of somebody who has to do with the lock, or of a stranger.
+// some is the id of a holder, of a waiter or of a stranger.
 func (e *fairEpisode) some() string {
 	if n := len(e.queue); n > 0 && e.rng.IntN(3) > 0 {
 		return e.queue[e.rng.IntN(n)]

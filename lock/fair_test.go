@@ -127,7 +127,7 @@ func TestFairOrder(t *testing.T) {
 	})
 }
 
-// Nobody comes in between who asks later, not even without waiting.
+// A later caller does not overtake the waiters, not even by TryAcquire.
 //
 // Promise: With Fair, waiters are served in the order in which they queued,
 // across all processes, by two commands each; no later caller gets in between,

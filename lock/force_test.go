@@ -42,8 +42,8 @@ var forcibles = map[string]func(e *env, c *redoubt.Client, opts lock.Options) fo
 	},
 }
 
-// A forced release hits who it names and nobody else, hands the lock to a waiter
-// with a larger token, and the holder learns of it when it renews.
+// A forced release ends the named lease and no other. A waiter gets the lock with a larger
+// token. The holder learns of it when it renews.
 //
 // Promise: ForceRelease ends the lease with the named token and no other, and
 // its holder learns of it at its next renewal.

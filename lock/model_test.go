@@ -30,9 +30,8 @@ type model struct {
 
 func (m *model) over(id string) bool { return id == m.id || id == m.last || id == m.void }
 
-// leave takes waiter out of the queue. The last in it gets its place: so
-// everybody who stays is as near to the front as before, or nearer, and the
-// queue has no gaps.
+// leave takes waiter out of the queue, and the last waiter takes its place. So no waiter
+// falls back, and the queue has no gaps.
 func (m *model) leave(waiter string) {
 	i := slices.Index(m.queue, waiter)
 	if i < 0 {
@@ -89,8 +88,8 @@ type episode struct {
 	log     []string
 }
 
-// The scripts do what the model does, whatever comes in whatever order: replies,
-// who is woken, and the queue, which has neither gaps nor strangers.
+// The scripts do what the model does, in any order of calls: the same replies, the same
+// wake-ups and the same queue, which has neither gaps nor strangers.
 func TestScriptsFollowTheModel(t *testing.T) {
 	eachServer(t, func(t *testing.T, e *env) {
 		for seed := range uint64(8) {

@@ -90,8 +90,8 @@ func TestQuorumWakesUp(t *testing.T) {
 	})
 }
 
-// Contenders who all try at once, each from a process of its own, all get their
-// turn, one at a time, with tokens that rise.
+// Contenders try at once, each from a process of its own. All get their turn, one at a
+// time, with tokens that rise.
 //
 // Promise: A cancelled attempt of a Quorum leaves nothing on the masters,
 // callers that try at the same time all get their turn, and a waiter sends

@@ -18,11 +18,11 @@ type rwEpisode struct {
 
 	keys     []string
 	readIDs  []string
-	reading  map[string]time.Duration // readers, by what is left to them
+	reading  map[string]time.Duration // readers, with the time until each lease ends
 	gone     map[string]int           // readers that are over: 1 released, 0 not, ranOut
 	claimBy  string                   // "": no claim
 	claimFor int64                    // the fence that the claim is for
-	forced   int64                    // the fence of who lost the lock by force
+	forced   int64                    // the fence of the holder that lost the lock by force
 }
 
 // ranOut is a reader that ran out: it is forgotten when others found a group
@@ -41,7 +41,7 @@ func (e *rwEpisode) left() (left time.Duration) {
 func (e *rwEpisode) claimed() bool { return e.claimBy != "" && e.claimFor == e.fence }
 
 // The scripts of a reader/writer lock do what the model does, together with the scripts
-// of a Mutex, whatever comes in whatever order: replies, who is woken.
+// of a Mutex, in any order of calls: the same replies, the same wake-ups.
 //
 // Promise: No writer holds an RWMutex or a Mutex together with readers or
 // another writer; readers carry the token of the last writer, and a dead
@@ -300,7 +300,7 @@ func (e *rwEpisode) end(what, id, waiter, void string) {
 	}
 }
 
-// force takes the lock away from all who hold it with fence.
+// force takes the lock away from all holders with fence.
 func (e *rwEpisode) force(fence int64) {
 	e.note("force %d of %d", fence, e.fence)
 	var released bool

@@ -301,7 +301,7 @@ func TestAllReadersAreWoken(t *testing.T) {
 	})
 }
 
-// rwState is who has a reader/writer lock.
+// rwState names the holders of a reader/writer lock.
 type rwState struct {
 	writer  string
 	readers holders

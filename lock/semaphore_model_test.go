@@ -34,8 +34,8 @@ func (p *permits) first() (first *permit) {
 	return first
 }
 
-// The scripts of a semaphore do what the model does, whatever comes in whatever
-// order: replies, who is woken, the queue.
+// The scripts of a semaphore do what the model does, in any order of calls: the same
+// replies, the same wake-ups, the same queue.
 //
 // Promise: At most limit permits of a semaphore are held at a time, with
 // tokens that rise; the permits of dead holders come back.

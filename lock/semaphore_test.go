@@ -219,7 +219,7 @@ func TestEveryPermitWakesAWaiter(t *testing.T) {
 	})
 }
 
-// holders is who has a semaphore: their ids, each with a blank after it, sorted.
+// holders returns the ids of the holders of a semaphore, sorted, each with a blank after it.
 type holders struct {
 	ids   string
 	fence int64

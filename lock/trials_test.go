@@ -376,7 +376,7 @@ func locksLeaveNoChannel(t *testing.T, d *faults.Deployment) {
 	wg.Wait()
 	took := time.Since(released)
 	t.Logf("%d locks: %v", n, took)
-	if took > 20*time.Second { // who isn't woken asks again after 30 s
+	if took > 20*time.Second { // a waiter that isn't woken asks again after 30 s
 		t.Errorf("all had their lock after %v: somebody was not woken", took)
 	}
 	eventually(t, "no channel is left", func() bool { return len(channels(t, d)) == inboxes(d, 1) })
@@ -384,8 +384,8 @@ func locksLeaveNoChannel(t *testing.T, d *faults.Deployment) {
 
 // A hundred callers try at once. Each permit goes to one caller, and each lease has its own ID.
 //
-// go-redislock and goRedisson name owners by what may be the same elsewhere, a
-// second or a goroutine; go-zero by a seeded generator.
+// go-redislock and goRedisson name owners by the second or the goroutine,
+// which may be the same in another process; go-zero uses a seeded generator.
 func TestAHundredTriesAtOnce(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, b redistest.Backend) {
 		e := &env{testenv.New(t, b)}

@@ -273,7 +273,7 @@ func ExampleTopic() {
 	// mail: order 1
 }
 
-// A trace goes on from the one who puts to the one who works. With OpenTelemetry, put
+// A trace continues from the producer to the consumer. With OpenTelemetry, put
 // is propagator.Inject(ctx, propagation.MapCarrier(headers)), and the middleware
 // begins with propagator.Extract and tracer.Start.
 func Example_tracing() {

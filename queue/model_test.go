@@ -135,7 +135,7 @@ func (m *model) promote() {
 }
 
 func (m *model) put(messages []wire.Message) (placed []wire.PutResult) {
-	last := map[queue.Lane]int64{} // who is put stands behind all of its lane
+	last := map[queue.Lane]int64{} // a new message stands behind all others of its lane
 	for _, msg := range messages {
 		status, claimed := wire.PutResult{ID: msg.ID, Status: queue.Added}, false
 		if msg.Unique != "" {

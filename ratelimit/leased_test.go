@@ -214,7 +214,7 @@ func TestLeasedHolders(t *testing.T) {
 		}
 		wg.Wait()
 		first, last = u.at[0], u.at[len(u.at)-1]
-		// An answer and the time when it is noted differ by what the scheduler does.
+		// An answer and the time when it is noted differ by the time that the scheduler takes.
 		u.keeps(t, limit, holders, opts, 100*time.Millisecond)
 		least := int((last - first).Seconds() * float64(limit.Rate) * 0.7)
 		if len(u.at) < least {

@@ -102,8 +102,8 @@ func TestLeasedServesInTurn(t *testing.T) {
 	})
 }
 
-// One who waits and has its turn to ask when it leaves gives it to the next, and
-// so does a call that fails.
+// A waiter that leaves when it is its turn to ask passes the turn to the next waiter. A
+// call that fails does so too.
 func TestLeasedPassesTheTurn(t *testing.T) {
 	inBubble(t, func(t *testing.T, _ *redoubt.Client, sent *clienttest.Counter) {
 		client := clienttest.New(t, distant{sent}, "rd")

@@ -79,8 +79,8 @@ func TestStoredLimitsDecideAlike(t *testing.T) {
 	})
 }
 
-// Of many who try to define a limit the first does; Set changes it for all, and
-// what was taken stays taken.
+// Many callers try to define a limit: the first one does. Set changes it for all. Tokens
+// that were taken stay taken.
 //
 // Promise: The first of many callers defines a stored limit, and a change
 // holds for all calls after it.

@@ -161,7 +161,7 @@ func (c leaving) Do(ctx context.Context, cmd redoubt.Cmd) redoubt.Reply {
 	return r
 }
 
-// So is the place of one who left before it knew of it.
+// The place of a caller that left before its reply came is given back too.
 //
 // Promise: Waiters are served in the order of arrival and never early; a wait
 // that would pass its deadline returns at once and takes nothing, and a waiter

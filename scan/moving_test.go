@@ -144,9 +144,9 @@ func moving(t *testing.T, e *env, tags int) <-chan struct{} {
 	return moves
 }
 
-// agreed returns once all nodes know each other's epochs. A node that doesn't may import
-// a slot with an epoch less than that of who had it, and lose it to him by his next
-// word: then nobody owns it, for good.
+// agreed returns once all nodes know each other's epochs. A node that doesn't know them may
+// import a slot with a smaller epoch than the old owner's. The old owner's next message then
+// takes the slot away, and no node owns it any more.
 func agreed(ctx context.Context, nodes []*redis.Client) error {
 	pace := time.NewTicker(time.Millisecond)
 	defer pace.Stop()

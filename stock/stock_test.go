@@ -280,7 +280,7 @@ func TestSetAndAdd(t *testing.T) {
 		i, err = v.Add(t.Context(), "a", -7)
 		check(i, err, counts{5, 0, 2, 3}, nil)
 
-		// As much as there may be is counted exactly.
+		// The largest possible stock is counted exactly.
 		_, err = v.Set(t.Context(), "b", stock.MaxUnits)
 		must(t, err)
 		reserve(t, v, "b", "one", stock.MaxUnits-1)

@@ -21,7 +21,7 @@ import (
 
 // observe makes events of a cache into metrics and spans of OpenTelemetry: a counter of
 // what happened, a histogram of how long loads and waits took, an event on the span of the
-// caller, and a span for each load under that of the caller who began it.
+// caller, and a span for each load below the span of the caller that began it.
 func observe(meter metric.Meter, tracer trace.Tracer) (func(ctx context.Context, e cache.Event), error) {
 	events, err := meter.Int64Counter("cache.events")
 	if err != nil {

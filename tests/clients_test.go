@@ -97,7 +97,7 @@ type answer struct {
 //	blocked     sends a command that waits, and one by another connection
 //	scan        all keys that match a pattern, by the client's iterator
 //	pages       what all pages of a list have that is read with CURSOR
-//	script      the code, the keys and the arguments, by what the client has for scripts
+//	script      the code, the keys and the arguments, by the client's API for scripts
 //	subscribe, psubscribe, ssubscribe   listens to a channel, publishes, receives
 //	tracking    reads a key with CLIENT TRACKING, writes it, receives the invalidation
 //

@@ -46,8 +46,8 @@ func (l *listener) values() map[string]string {
 	return v
 }
 
-// Each field that is over is one event with its value, for all who listen, who may go on
-// from any. That what was deleted or replaced is none is in the model.
+// Each expired field makes one event with its value. All listeners get it, and a listener can
+// resume from any event. The model checks that a deleted or replaced field makes none.
 //
 // Promise: A field that expires makes at most one event, which all loops get; a field that is
 // removed or replaced before makes none.
@@ -156,7 +156,7 @@ func TestEventsFromNowOn(t *testing.T) {
 	})
 }
 
-// Many who sweep at once make each event once.
+// Many sweepers at once make each event once.
 //
 // Promise: A field that expires makes at most one event, which all loops get; a field that is
 // removed or replaced before makes none.

@@ -40,7 +40,7 @@ func TestNothingIsLeft(t *testing.T) {
 		}
 		left := func(name string) string { return strings.Join(e.left(name), " ") }
 		await.Until(t, time.Minute, "nothing is left of a hash", func() bool { return left("plain") == "" })
-		// Events wait for somebody who makes them; in time they go too.
+		// Events wait for a sweeper; they expire too.
 		for _, part := range []string{"ttlhash", "ttlindex", "ttlevents"} {
 			key := e.Key("events", part)
 			if n := e.Redis.Exists(ctx, key).Val(); n == 1 && part != "ttlhash" || n == 1 && !e.native {
@@ -114,8 +114,8 @@ func TestWritesSweep(t *testing.T) {
 	})
 }
 
-// The index does not grow by what is set again, and not without bound by what is
-// deleted or shortened.
+// The index does not grow when fields are set again. Fields that are deleted, or whose TTL
+// is shortened, let it grow to a bound only.
 //
 // Promise: The index has at most 64 chunks more than the hash has fields.
 func TestIndexIsInProportion(t *testing.T) {

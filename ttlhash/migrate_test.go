@@ -144,8 +144,8 @@ func TestMigrateLooksAgain(t *testing.T) {
 	})
 }
 
-// A hash that was emulated expires as a whole: who leaves a field to the server lets it
-// live for that too.
+// A hash that was emulated expires as a whole. When the server takes a field over,
+// the field lives as long as the hash.
 func TestNativeFieldProlongsAnEmulatedHash(t *testing.T) {
 	onNative(t, func(t *testing.T, e *env) {
 		ctx := t.Context()

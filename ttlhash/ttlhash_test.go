@@ -489,7 +489,7 @@ func TestReadsGoByTheServersClock(t *testing.T) {
 		other.hashes = e.with(ttlhash.Options{})
 		// The first read asks for the time, the second knows it.
 		other.expect("f", "-", "f", "-", "stays", "v")
-		// Any call that brings the time tells who has known another.
+		// Any reply with the server's time corrects a process that assumed another time.
 		e.set("h", "g", "v", time.Second)
 		e.expect("f", "-")
 		c.Advance(-time.Hour)

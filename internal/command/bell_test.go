@@ -113,12 +113,12 @@ func TestBellRingsForWhatIsAbandoned(t *testing.T) {
 	})
 }
 
-// putUnheard puts a message and wakes nobody who could take it.
+// putUnheard puts a message and wakes no client that could take it.
 func putUnheard(t *testing.T, env *command.Env) {
 	t.Helper()
 	reply(t, env, "QUEUE.PAUSE", "q")
 	reply(t, env, "QUEUE.PUT", "q", "x")
-	synctest.Wait() // who was woken has seen the pause
+	synctest.Wait() // the woken client has seen the pause
 	keys, err := wire.KeysOf(env.Client, "q")
 	if err != nil {
 		t.Fatal(err)

@@ -75,7 +75,7 @@ func TestWaitersOfASlowScriptAreToldBusy(t *testing.T) {
 			t.Errorf("%s: %q, and then to PING %q", a.want, a.got, a.next)
 		}
 	}
-	begins(t, runScript(s, "GET", first), "$-1") // at once: who was told BUSY holds it no more
+	begins(t, runScript(s, "GET", first), "$-1") // at once: the script that was told BUSY no longer holds it
 	begins(t, runScript(s, "GET", last), "-BUSY")
 	select {
 	case <-background:

@@ -147,7 +147,7 @@ func TestConnectionDeadlines(t *testing.T) {
 	}
 }
 
-// Replies that nobody reads hold up who sends, and nothing is lost.
+// Unread replies hold up their own client, and nothing is lost.
 func TestConnectionHoldsUpWriters(t *testing.T) {
 	e := open(t, Options{})
 	p := connect(t, e)

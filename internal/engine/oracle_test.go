@@ -186,8 +186,8 @@ func normalize(name string, reply []byte) []byte {
 	return append(slices.Clone(head), strings.Join(groups, "")...)
 }
 
-// near says whether two times that both sides measured, in unit, differ by no more
-// than slack, and by what rounding makes of it.
+// near says whether two measured times, in unit, differ by no more than slack and the
+// rounding.
 func near(a, b []byte, slack, unit time.Duration) bool {
 	if len(a) < 4 || len(b) < 4 || a[0] != ':' || b[0] != ':' {
 		return false

@@ -80,7 +80,7 @@ func TestPanicsAreErrors(t *testing.T) {
 	}
 	unlocked(t, e, "EXEC")
 	want(t, s, "MGET a b", "*2\r\n$1\r\n2\r\n$1\r\n3\r\n")
-	// The one who is served panics, not the one who serves.
+	// The blocked command panics, and not the one that serves it.
 	_, wait := e.Session().Do(nil, split("BLMOVE from boom3 LEFT LEFT 0"))
 	want(t, s, "RPUSH from x", ":1\r\n")
 	if got := string(wait.Append(nil)); !strings.HasPrefix(got, internal) {

@@ -98,8 +98,8 @@ func TestScriptKill(t *testing.T) {
 	begins(t, runScript(s, "SCRIPT", "KILL"), "-NOTBUSY ")
 }
 
-// TestWatchedKeyOfASlowScript wants nobody who only watches a key to wait for the
-// script that holds it, and the watch to be over all the same.
+// TestWatchedKeyOfASlowScript: WATCH does not wait for the script that holds the key, and a
+// change by that script still ends the watch.
 func TestWatchedKeyOfASlowScript(t *testing.T) {
 	e := open(t, Options{ScriptTimeout: 20 * time.Second})
 	s := e.Session()

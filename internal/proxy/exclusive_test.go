@@ -17,8 +17,8 @@ import (
 	"github.com/redoubt-go/redoubt/internal/test/await"
 )
 
-// An okayer is a back end that answers every command by OK, or by what it is to say, unless it is
-// silent.
+// An okayer is a back end that answers every command with OK, or with the reply in says, unless it
+// is silent.
 type okayer struct {
 	open   atomic.Int64 // connections
 	silent atomic.Bool

@@ -78,7 +78,7 @@ func TestIsolation(t *testing.T) {
 	if s := u.Stats(); s.Connects != 1 || s.Losses != 0 {
 		t.Errorf("%d shared connections made, %d lost", s.Connects, s.Losses)
 	}
-	// Close answers who waits.
+	// Close answers the waiting clients.
 	send(9, "BLPOP", "list", "0")
 	if err := u.Close(); err != nil {
 		t.Fatal(err)

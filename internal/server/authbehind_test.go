@@ -27,7 +27,7 @@ func TestAuthBehind(t *testing.T) {
 			w.want(bulk("b"), "GET b:1")
 			w.want(wrong, "AUTH alice wrong")
 			w.want(wrong, "HELLO 3 AUTH nobody secret")
-			w.want(bulk("b"), "GET b:1") // it is who it was
+			w.want(bulk("b"), "GET b:1") // it is still the same user
 			if got := w.do(strings.Fields(login)...); strings.HasPrefix(got, "-") {
 				t.Fatalf("%q", got)
 			}

@@ -29,7 +29,7 @@ func TestRepliesOfAPipelineLeaveTogether(t *testing.T) {
 			if d := time.Since(began); string(buf[:n]) != want || err != nil || d < least || d > most {
 				t.Errorf("%q, %v, after %v; want %q within %v to %v", buf[:n], err, d, want, least, most)
 			}
-			synctest.Wait() // until who wrote has gone
+			synctest.Wait() // until the writer has ended
 		}
 		o.asked.Store(2)
 		reply("+a\r\n")

@@ -44,9 +44,9 @@ type worst struct {
 }
 
 // No command of ours holds up a Redis for longer than 20 ms at once, whatever its legal
-// arguments, but for what the README and BF.RESERVE say. SLOWLOG tells what each command and script of a command of ours took by the
-// clock. That includes the time in which others had the processor, so a case that takes
-// longer is weighted by what Redis' thread used of it, and tried again.
+// arguments, but for what the README and BF.RESERVE say. SLOWLOG shows the elapsed time of
+// each command. That includes the time in which other processes ran, so the test scales a
+// longer time by the CPU time of Redis' thread, and tries the case again.
 //
 // It takes 20 s: there are many cases, and they are large.
 func TestNoCommandHoldsUpTheServer(t *testing.T) {

@@ -33,7 +33,7 @@ func TestManyIdleClients(t *testing.T) {
 					t.Errorf("client %d: %q, %v", k, got, err)
 					return
 				}
-				// Somebody who has been idle for long is served as well.
+				// A client that has been idle for long is served as well.
 				if i%10 == k {
 					o := all[(i*busy+k)%idle]
 					o.sendQuietly("PING", "idle")

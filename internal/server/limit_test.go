@@ -96,8 +96,8 @@ func TestStoredLimits(t *testing.T) {
 	})
 }
 
-// Clients that wait are served in turn; who would wait too long is told at
-// once; who goes away gives its place back.
+// Clients that wait are served in turn. A client that would wait too long is refused at
+// once. A client that disconnects gives its place back.
 func TestLimitWait(t *testing.T) {
 	each(t, func(t *testing.T, b redistest.Backend) {
 		_, addr := start(t, b.URL)

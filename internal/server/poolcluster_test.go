@@ -426,8 +426,8 @@ func TestClusterFailover(t *testing.T) {
 	during.expect(array(bulk("message"), bulk(keys[0]), bulk("y")))
 }
 
-// TestClusterSilentMaster: who waits for a master that is silent has an error once its
-// replica has taken over, and goes on with that.
+// TestClusterSilentMaster: a client that waits for a silent master gets an error once the
+// replica has taken over. Its next command goes to the new master.
 func TestClusterSilentMaster(t *testing.T) {
 	slow.Test(t, "the nodes of a cluster take seconds to replace a silent master")
 	p := startCluster(t, 1, func(o *proxy.PoolOptions) { o.Timeout = 300 * time.Millisecond })

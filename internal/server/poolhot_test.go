@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestPoolHotKeys: keys are found by how often they are asked for, in commands of one key,
-// of several and in transactions; INFO tells them to who asks for them.
+// TestPoolHotKeys: the pool finds the keys that clients use most, in commands with one key,
+// with several and in transactions. INFO shows them on request.
 func TestPoolHotKeys(t *testing.T) {
 	p := startPool(t, 2)
 	w := dial(t, p.addr)

@@ -47,8 +47,8 @@ func (p *poolOf) blocked(n string) func() bool {
 	return func() bool { return strings.Contains(p.nodes[0].CLI("INFO", "clients"), "blocked_clients:"+n+"\r\n") }
 }
 
-// TestPoolMovedWhilePopping: when the keys of who waits get another server, nothing is
-// taken from the old one and lost: not what it had given already, nor what comes later.
+// TestPoolMovedWhilePopping: when the keys of a waiting client move to another server, no
+// element of the old server is lost, neither one that it has sent already nor a later one.
 func TestPoolMovedWhilePopping(t *testing.T) {
 	var network *faultnet.Proxy
 	p := startPool(t, 2, through(t, &network))
@@ -142,7 +142,7 @@ func TestPoolOrderWhenMoved(t *testing.T) {
 		n += len(both)
 	}
 	eventually(t, "all are read", func() bool { return p.Stats().BytesIn == before+uint64(n) })
-	dial(t, p.addr).want("$-1\r\n", "GET k") // who has nothing under way waits for nobody
+	dial(t, p.addr).want("$-1\r\n", "GET k") // a client without commands under way waits for nobody
 	await.Always(t, 100*time.Millisecond, "none has overtaken", func() bool { return p.nodes[0].CLI("DBSIZE") == "0" })
 	network.Heal()
 	for _, w := range clients {

@@ -83,8 +83,8 @@ func TestPoolTransaction(t *testing.T) {
 	}
 }
 
-// TestPoolWatch: what is watched is noticed, on one server, and the connection that
-// holds the watch is used again by the next who needs one.
+// TestPoolWatch: EXEC notices a change of a watched key, on one server. The next client that
+// needs a connection gets the one that held the watch.
 //
 // Promise: A command that occupies a connection borrows one in front of a pool.
 func TestPoolWatch(t *testing.T) {
@@ -187,7 +187,7 @@ func TestPoolBlocks(t *testing.T) {
 	}
 }
 
-// TestPoolMoves: who waits or listens is told when the servers of the pool change.
+// TestPoolMoves: clients that wait or subscribe are told when the servers of the pool change.
 func TestPoolMoves(t *testing.T) {
 	p := startPool(t, 2)
 	waits, listens, watches, queues := dial(t, p.addr), dial(t, p.addr), dial(t, p.addr), dial(t, p.addr)

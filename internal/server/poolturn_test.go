@@ -44,8 +44,8 @@ func TestPoolSlowClient(t *testing.T) {
 	slow.want(bulk("k1"), "GET k1") // it goes on
 }
 
-// TestPoolFullServer: clients who have more to send to a server than it takes wait
-// alone, and nothing is lost.
+// TestPoolFullServer: clients that send more to a server than it takes wait, and no other
+// client does. Nothing is lost.
 func TestPoolFullServer(t *testing.T) {
 	p := startPool(t, 2) // a is on redis-1, and b on redis-2
 	quick := dial(t, p.addr)
@@ -88,8 +88,8 @@ func (p *poolOf) flood(t *testing.T) (clients []*wire, wg *sync.WaitGroup) {
 	return clients, wg
 }
 
-// TestPoolEndsWithFullServer: who waits to send to a server that takes nothing, and who
-// waits on it, don't keep a server from ending.
+// TestPoolEndsWithFullServer: Shutdown ends although a client waits to send to a server that
+// takes nothing, and another waits for that client.
 func TestPoolEndsWithFullServer(t *testing.T) {
 	p := startPool(t, 2) // b is on redis-2
 	waiting := dial(t, p.addr)

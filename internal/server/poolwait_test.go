@@ -143,8 +143,8 @@ func (p *poolOf) waitsInBothProtocols(t *testing.T) {
 	}
 }
 
-// TestPoolMissedWake: who waits for a lock looks again once its server can be heard again,
-// since what that published meanwhile was missed.
+// TestPoolMissedWake: a client that waits for a lock tries again once its server is back,
+// because it has missed the wake-ups that the server published meanwhile.
 func TestPoolMissedWake(t *testing.T) {
 	p := startPool(t, 2, func(o *proxy.PoolOptions) { o.Tag = "{}" })
 	w, other := dial(t, p.addr), dial(t, p.addr)

@@ -330,7 +330,7 @@ func TestQueueBlock(t *testing.T) {
 	})
 }
 
-// Each message goes to one of the many who wait, wherever they wait.
+// Each message goes to one of many waiting clients, whatever their door.
 func TestQueueManyWait(t *testing.T) {
 	each(t, func(t *testing.T, b redistest.Backend) {
 		srv, addr := start(t, b.URL)

@@ -38,7 +38,7 @@ func (p *poolOf) listen(t *testing.T) *wire {
 	return w
 }
 
-// hears has a script publish on a server with this number, and all who listen hear it.
+// hears has a script publish on a server with this number, and all subscribers hear it.
 func (p *poolOf) hears(t *testing.T, at int, all ...*wire) {
 	t.Helper()
 	const publish = "EVAL return{redis.call('publish','news',KEYS[1]),redis.call('publish','p1',KEYS[1])} 1 "
@@ -157,8 +157,8 @@ func TestPoolListensWithoutPing(t *testing.T) {
 	p.hears(t, 1, p.listen(t))
 }
 
-// TestPoolListensWhenEjected: when keys get another server, who listens for what is told about
-// them is closed, to look again.
+// TestPoolListensWhenEjected: when keys move to another server, the pool closes the subscribers
+// to notifications about them, so that they look again.
 func TestPoolListensWhenEjected(t *testing.T) {
 	p := startPool(t, 3, func(o *proxy.PoolOptions) {
 		o.Eject, o.FailureLimit, o.RetryTimeout, o.Distribution = true, 1, 50*time.Millisecond, ring.Ketama

@@ -226,8 +226,8 @@ func TestUsersOfOwnCommands(t *testing.T) {
 	w.want("-EXECABORT Transaction discarded because of previous errors.\r\n", "EXEC")
 }
 
-// TestUsersLogIn: on and off, several passwords, none, hashes; who nobody has named may not, and a
-// default user without a password is who all are who don't log in.
+// TestUsersLogIn: users that are on and off, with several passwords, with none and with hashes. An
+// unknown user can't log in. Clients that don't log in are the default user if it has no password.
 func TestUsersLogIn(t *testing.T) {
 	p := usersPool(t, map[string]string{
 		"two":     "on >pw #2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b ~* +@all", // secret

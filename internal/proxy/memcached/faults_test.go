@@ -195,9 +195,8 @@ func readValues(w *env, u *user, bad string, faults *atomic.Int64, round int, ke
 	}
 }
 
-// TestFrozen: who waits for a server that stands still gets an error in time, and
-// who comes later at once; others aren't concerned. Its late replies are thrown
-// away.
+// TestFrozen: a client that waits for a server that hangs gets an error in time, and a later
+// client at once. Clients of other servers notice nothing. The pool drops late replies.
 //
 // Promise: When a server hangs, its keys get an error within Timeout, and later commands one at
 // once; the pool drops late replies.

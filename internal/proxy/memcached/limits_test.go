@@ -158,7 +158,7 @@ func TestShutdown(t *testing.T) {
 	}
 }
 
-// TestShutdownEnds: who is left when ctx ends is disconnected.
+// TestShutdownEnds: Shutdown disconnects the remaining clients when ctx ends.
 func TestShutdownEnds(t *testing.T) {
 	w := newEnv(t, 1, func(o *Options) { o.Timeout = -1 })
 	u := dial(t, w.addr)

@@ -142,8 +142,8 @@ func TestLastWords(t *testing.T) {
 	await.Until(t, within, "nobody", func() bool { return w.Stats().Clients == 0 })
 }
 
-// TestIdleInLoop: who has sent something is not idle, and who waits for an answer has
-// it.
+// TestIdleInLoop: a client that has sent a command is not idle, and a client that waits for an
+// answer gets it.
 func TestIdleInLoop(t *testing.T) {
 	w := newEnv(t, 1, func(o *Options) { o.IdleTimeout = time.Hour })
 	busy, idle := dial(t, w.addr), dial(t, w.addr)

@@ -274,7 +274,7 @@ func beyondAGiB(ctx context.Context, _ *rand.Rand, on *round) {
 	_, _ = io.CopyN(io.Discard, w.in, 1200<<20) // It ends with the connection.
 }
 
-// strangers don't give the password, and send what only those may who did.
+// strangers don't log in, and send commands that need a login.
 func strangers(ctx context.Context, rng *rand.Rand, on *round) {
 	big := []byte(strings.Repeat("x", 1<<20))
 	on.holds(ctx, 60, 100*time.Millisecond, func(i int) [][]byte {

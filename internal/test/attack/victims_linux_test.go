@@ -337,7 +337,7 @@ func locks(v *victim) error {
 	if n := v.g.held.Add(1); n != 1 {
 		return fmt.Errorf("LOCK.ACQUIRE: %d clients hold the lock", n)
 	}
-	_, err = v.on(0, "PING") // somebody else who held it too would be seen meanwhile
+	_, err = v.on(0, "PING") // meanwhile a second holder would be noticed
 	v.g.held.Add(-1)
 	if err != nil {
 		return err

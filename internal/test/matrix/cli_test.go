@@ -44,7 +44,7 @@ type cli struct {
 	url string
 	// dir is set for an embedded engine instead: its parent.
 	dir string
-	// seen is a client of the library with the same keys, to look who waits; nil with dir.
+	// seen is a client of the library with the same keys, to look for waiters; nil with dir.
 	seen *redoubt.Client
 }
 
