@@ -50,13 +50,19 @@
 //
 // # What is promised
 //
-// A calendar answers as a set of days, a map as a set of numbers, and a combination of maps as a
-// combination of sets, on a cluster too. The server's clock and the time zone decide what day it is,
-// also where clocks are turned. Every bit that is set is counted, even if either another process
-// deletes the map meanwhile or the process that creates a shard dies, but not both. A map expires
-// as a whole. Many calendars, bits or records are one round trip to each server. A field of a
-// record wraps, saturates or refuses as declared; a refused call changes nothing. Bad input is
-// refused and nothing is written. All this holds while the server keeps its data.
+// While the server keeps its data:
+//
+//   - A calendar answers as a set of days.
+//   - A map answers as a set of numbers.
+//   - A combination of maps answers as a combination of sets, on a cluster too.
+//   - The server's clock and the time zone decide what day it is, also where clocks are turned.
+//   - Every bit that is set is counted, even if the map is deleted meanwhile or the process that makes its
+//     shard dies; but not if both happen.
+//   - A map expires as a whole.
+//   - Many calendars, bits or records are one round trip to each server.
+//   - The field of a record answers as an integer that wraps, saturates or refuses.
+//   - A refused update changes nothing.
+//   - Bad input is refused, and nothing is written.
 //
 // # What is not promised
 //

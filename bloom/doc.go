@@ -27,16 +27,21 @@
 //
 // # What is promised
 //
-// While the server keeps its data: an item whose Add returned is found by every process, during and
-// after a rebuild too. When several processes add an item at once, it is new to one of them. Up to its
-// capacity, a filter's error rate is at most Spec.ErrorRate. Many items are one round trip to each
-// server. A mirror finds every item that was added more than MaxAge before; if it gets no news for
-// that long, it answers "maybe" to everything. A sliding filter finds every item that was added within
-// its window, and forgets it at most a period later.
+// While the server keeps its data:
 //
-// When the server loses data: a lost key, or an error, makes the answer "maybe" and never "no". If a
-// process dies while it makes or rebuilds a filter, the filter works, and another process removes the
-// keys that are left.
+//   - An item whose Add returned is found by every process, during and after a rebuild.
+//   - When several callers add an item at once, it is new to one of them.
+//   - Up to its capacity, a filter's error rate is at most Spec.ErrorRate.
+//   - Many items are one round trip to each server.
+//   - A mirror finds every item that was added more than MaxAge before, and without news for MaxAge it
+//     answers "maybe".
+//   - A sliding filter finds every item of its window and forgets it at most a period later.
+//
+// When the server loses data or a process dies:
+//
+//   - A lost key or an error makes the answer "maybe" and never "no".
+//   - If a process dies while it makes or rebuilds a filter, the filter still works, and no leftover keys
+//     remain: another process removes them.
 //
 // # What is not promised
 //

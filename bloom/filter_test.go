@@ -66,7 +66,7 @@ func TestAddAndMayContain(t *testing.T) {
 
 // At an error rate of 0.01 an item takes at most 9.95 bits.
 //
-// Promise: at the capacity the error rate is at most the one of the spec.
+// Promise: Up to its capacity, a filter's error rate is at most Spec.ErrorRate.
 func TestErrorRate(t *testing.T) {
 	for _, c := range []struct {
 		n       int64
@@ -111,7 +111,7 @@ func TestErrorRate(t *testing.T) {
 // TestHundredMillion fills a filter on a server with 10^8 items at 3%, in 93 MB, and looks up 10^7
 // others. It takes a quarter of an hour.
 //
-// Promise: at the capacity the error rate is at most the one of the spec.
+// Promise: Up to its capacity, a filter's error rate is at most Spec.ErrorRate.
 func TestHundredMillion(t *testing.T) {
 	if os.Getenv("BLOOM") != "full" {
 		return // TestErrorRate and the Examples are its short form

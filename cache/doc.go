@@ -30,20 +30,30 @@
 //
 // # What is promised
 //
-// While the server keeps its data: of all callers in all processes, only one loads a missing key. After
-// Invalidate or Set has returned nil, a Get that begins later does not return an older value, in the
-// process that called it and in all processes without a local level. Another process with a local level
-// lags behind them by at most 100 ms while it is connected. While it is not, it returns no value
-// older than LocalTTL plus StaleIfError. If a process dies while it loads, others wait for at most
-// Options.Lease; a slow process keeps its lease. Waiters are woken. The cache remembers that the
-// source does not have a key, separately from all values. Entries that are stored together do not
-// expire together. A tag invalidates all entries that have it, also entries that are being loaded.
+// While the server keeps its data:
 //
-// Always: the error or panic of a loader reaches the callers that wait for it in its process, and the
-// next Get loads again. A caller whose ctx ends returns alone; the load continues. At most MaxLoads
-// loads run in a process, and a source that fails gets no calls for a while. Get does not fail
-// because the server is down: it asks the source. A stale value is served no longer than the options
-// allow. A hit of the local level does not allocate.
+//   - Of all callers in all processes, only one loads a missing key.
+//   - After Invalidate or Set has returned nil, a Get that begins later returns no older value, except
+//     from the local level of another process.
+//   - While a process is connected, its local level lags by at most 100 ms after an Invalidate or Set;
+//     while it is not, it serves no value older than LocalTTL plus StaleIfError.
+//   - A process that dies while it loads keeps others waiting for at most Options.Lease, and a slow
+//     process keeps its lease.
+//   - Waiters are woken.
+//   - The cache remembers that the source does not have a key, separately from all values.
+//   - Entries that are stored together do not expire together.
+//   - A tag invalidates all entries that have it, also entries that are being loaded.
+//
+// Always:
+//
+//   - The error or panic of a loader reaches the callers that wait for it in its process, and the next Get
+//     loads again.
+//   - A caller whose ctx ends returns alone, and the load continues.
+//   - At most MaxLoads loads run in a process, and a source that fails gets no calls for a while.
+//   - Get does not fail because the server is down: it asks the source.
+//   - A stale value is served no longer than the options allow.
+//   - A command that takes a lease or sets a value is never sent twice.
+//   - A hit of the local level does not allocate.
 //
 // # What is not promised
 //

@@ -20,13 +20,18 @@
 //
 // # What is promised
 //
-// A batch sets exactly the registers that PFADD of the same visitors would have set. The standard
-// error of an estimate is 0.81 %. A visitor of several pages, or on several days, is one visitor of
-// their union, in any slots. A view that was sent counts once, even if its batch is lost and sent
-// again. Counts are sent within FlushEvery, at FlushBytes, and by Close. A day is a day of the time
-// zone and is kept for as long as Keep says. While the server is away, unsent counts take at most
-// MaxBytes; a page whose key holds something else does not hold up the others. Bad input is refused
-// and nothing is written. All this holds while the server keeps its data.
+// While the server keeps its data:
+//
+//   - A batch adds to the server, register for register, what PFADD of the same visitors adds.
+//   - The standard error of the number of visitors is 0.81 %.
+//   - A visitor counts once in a union, on any pages and days and in any slots.
+//   - A view that was sent counts once, even if it is lost on the way and sent again.
+//   - Counts are sent within FlushEvery, at FlushBytes, and by Close.
+//   - Close sends counts for at most 10 seconds and says how much it could not send.
+//   - A day is a day of the time zone, and is kept for as long as Keep says.
+//   - While the server is away, unsent counts take at most MaxBytes.
+//   - A page whose key holds something else does not hold up the others.
+//   - Bad input is refused, and nothing is written.
 //
 // # What is not promised
 //

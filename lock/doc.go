@@ -42,7 +42,8 @@
 //   - At most one lease on a name is valid at a time.
 //   - The client treats a lease as expired before the server does.
 //   - The tokens of a name rise strictly.
-//   - A call that is repeated after a lost reply gives the same answer.
+//   - A call that is repeated after a lost reply gives the same answer and the same
+//     token; a release does so until a later lease on the name is released too.
 //   - A lost wake-up delays a waiter until the end of the lease that it saw, by 30 s at
 //     most.
 //
