@@ -41,12 +41,12 @@ func (l *Lease) Contexts() int {
 	return len(l.onEnd)
 }
 
-// InLine is how many callers stand in the client's line for key.
-func (m *Mutex) InLine(key string) int {
-	m.family.lines.mu.Lock()
-	defer m.family.lines.mu.Unlock()
-	if m.family.lines.byKey[key] == nil {
+// Waiting is how many callers wait in the queue of the client for key.
+func (m *Mutex) Waiting(key string) int {
+	m.family.queues.mu.Lock()
+	defer m.family.queues.mu.Unlock()
+	if m.family.queues.byKey[key] == nil {
 		return 0
 	}
-	return len(m.family.lines.byKey[key].turns)
+	return len(m.family.queues.byKey[key].turns)
 }

@@ -56,7 +56,7 @@ func (f *family) place(ctx context.Context, t target, id string) (p place, err e
 		return p, err
 	}
 	if p.granted.Verb == "PUBLISH" { // one channel for all names, open from now on
-		f.lines.listening.Store(true)
+		f.queues.listening.Store(true)
 	}
 	return p, nil
 }
@@ -69,27 +69,27 @@ func (p place) close() {
 // acquireFair is acquire for a fair lock. The callers of one client queue one after the
 // other, so that they keep their order too.
 func (f *family) acquireFair(ctx context.Context, t target, r Request) (sent time.Time, a wire.Attempt, err error) {
-	if !f.lines.listening.Load() { // a subscription would cost a round trip, perhaps for nothing
+	if !f.queues.listening.Load() { // a subscription would cost a round trip, perhaps for nothing
 		sent, a, err = f.attempt(ctx, t, r, "")
 		if err != nil || a.Status != wire.Held {
 			return sent, a, err
 		}
 	}
 	arrivals := "queueing for " + t.key()
-	turn := f.lines.join(arrivals)
+	turn := f.queues.join(arrivals)
 	select {
 	case <-turn:
 	case <-ctx.Done():
-		f.lines.leave(arrivals, turn)
+		f.queues.leave(arrivals, turn)
 		return sent, a, ctx.Err()
 	}
-	own := new(line) // counts the commands under way
+	own := new(waitQueue) // counts the commands under way
 	p, err := f.place(ctx, t, r.ID)
 	if err == nil {
 		defer p.close()
 		sent, a, err = f.queue(ctx, t, r, wire.Entry(p.granted), own)
 	}
-	f.lines.leave(arrivals, turn)
+	f.queues.leave(arrivals, turn)
 	if p.granted == nil {
 		return sent, a, err
 	}
@@ -138,11 +138,11 @@ func (p place) sleep(ctx context.Context, timer *time.Timer) error {
 
 // leaveQueue runs cmd in the background, which ends an acquisition that is queued or has the
 // lock already. It first waits until the commands that may queue it have run.
-func (f *family) leaveQueue(ctx context.Context, cmd redoubt.Cmd, line *line) {
+func (f *family) leaveQueue(ctx context.Context, cmd redoubt.Cmd, queue *waitQueue) {
 	f.client.Go(func() {
 		ctx, cancel := context.WithTimeout(redoubt.Patient(context.WithoutCancel(ctx)), 2*cleanUpTimeout)
 		defer cancel()
-		line.underWay.Wait()
+		queue.underWay.Wait()
 		_ = f.client.Do(ctx, cmd)
 	})
 }

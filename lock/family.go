@@ -61,7 +61,7 @@ func (t target) leave(id, waiter string) redoubt.Cmd {
 type family struct {
 	client  *redoubt.Client // nil for a [Quorum]
 	opts    leaseOptions
-	lines   *lines
+	queues  *waitQueues
 	renewer *renewer
 	masters []*family // of a Quorum: one for each
 
@@ -91,7 +91,7 @@ func newFamily(client *redoubt.Client, opts leaseOptions) (*family, error) {
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	return &family{client: client, opts: opts, lines: linesOf(client), renewer: renewerOf(client)}, nil
+	return &family{client: client, opts: opts, queues: queuesOf(client), renewer: renewerOf(client)}, nil
 }
 
 func checkTTL(ttl time.Duration) error {
@@ -120,16 +120,6 @@ func (f *family) do(ctx context.Context, t target, fn func(ctx context.Context) 
 		return err
 	}
 	return lease.do(ctx, fn)
-}
-
-// do runs fn while the lease lasts, and releases it.
-func (l *Lease) do(ctx context.Context, fn func(ctx context.Context) error) (err error) {
-	defer func() {
-		if rerr := l.Release(ctx); rerr != nil {
-			err = errors.Join(err, rerr)
-		}
-	}()
-	return fn(l.Context(ctx))
 }
 
 // try is TryAcquire of every kind.

@@ -27,7 +27,7 @@ type LatchOptions struct {
 type Latch struct {
 	client *redoubt.Client
 	opts   LatchOptions
-	lines  *lines
+	queues *waitQueues
 }
 
 // NewLatch returns a Latch on client. It sends nothing. The error joins all that is wrong
@@ -44,7 +44,7 @@ func NewLatch(client *redoubt.Client, opts LatchOptions) (*Latch, error) {
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	return &Latch{client: client, opts: opts, lines: linesOf(client)}, nil
+	return &Latch{client: client, opts: opts, queues: queuesOf(client)}, nil
 }
 
 // Set sets the latch called name to count, 1 to [MaxLimit]. It reports false,
@@ -110,21 +110,21 @@ func (l *Latch) Wait(ctx context.Context, name string) error {
 		return err
 	}
 	for {
-		if left, _, err := l.look(ctx, key, ""); err != nil || left == 0 {
+		if left, _, err := l.read(ctx, key, ""); err != nil || left == 0 {
 			return err
 		}
-		turn := l.lines.join(key)
+		turn := l.queues.join(key)
 		select {
 		case <-turn:
 		case <-ctx.Done():
 			l.giveUp(ctx, key, turn)
 			return ctx.Err()
 		}
-		if !l.lines.first(key, turn) {
-			continue // the line was disbanded: it is at zero now
+		if !l.queues.first(key, turn) {
+			continue // the queue was disbanded: the latch is at zero now
 		}
 		if err = l.wait(ctx, name, key); err == nil || errors.Is(err, ErrNotSet) {
-			l.lines.disband(key)
+			l.queues.disband(key)
 		} else {
 			l.giveUp(ctx, key, turn)
 		}
@@ -139,15 +139,15 @@ func (l *Latch) wait(ctx context.Context, name, key string) error {
 		return err
 	}
 	defer w.Close()
-	line := l.lines.queued(key, wire.Entry(w))
+	queue := l.queues.queued(key, wire.Entry(w))
 	timer := time.NewTimer(maxPoll)
 	defer timer.Stop()
 	for {
 		var left int64
 		var ttl time.Duration
 		var err error
-		if !line.queue(ctx, l.client, func(ctx context.Context) {
-			left, ttl, err = l.look(ctx, key, wire.Entry(w))
+		if !queue.run(ctx, l.client, func(ctx context.Context) {
+			left, ttl, err = l.read(ctx, key, wire.Entry(w))
 		}, func(context.Context) {}) {
 			return ctx.Err()
 		}
@@ -164,15 +164,15 @@ func (l *Latch) wait(ctx context.Context, name, key string) error {
 	}
 }
 
-// look reads the count and the remaining time, and queues waiter unless it is empty.
-func (l *Latch) look(ctx context.Context, key, waiter string) (left int64, ttl time.Duration, err error) {
+// read reads the count and the remaining time, and queues waiter unless it is empty.
+func (l *Latch) read(ctx context.Context, key, waiter string) (left int64, ttl time.Duration, err error) {
 	left, ttl, err = wire.ReadLatchWait(l.client.Do(ctx, wire.LatchWaitCmd(key, waiter)))
 	left, err = leftOf(left, err)
 	return left, ttl, err
 }
 
 func (l *Latch) giveUp(ctx context.Context, key string, turn chan struct{}) {
-	l.lines.giveUp(ctx, l.client, key, turn, false, func(waiter string) redoubt.Cmd { return wire.LatchLeaveCmd(key, waiter) })
+	l.queues.giveUp(ctx, l.client, key, turn, false, func(waiter string) redoubt.Cmd { return wire.LatchLeaveCmd(key, waiter) })
 }
 
 func leftOf(n int64, err error) (int64, error) {

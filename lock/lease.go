@@ -78,6 +78,16 @@ func (f *family) newLease(ctx context.Context, t target, id string, sent time.Ti
 	return l, nil
 }
 
+// do runs fn while the lease lasts, and releases it.
+func (l *Lease) do(ctx context.Context, fn func(ctx context.Context) error) (err error) {
+	defer func() {
+		if rerr := l.Release(ctx); rerr != nil {
+			err = errors.Join(err, rerr)
+		}
+	}()
+	return fn(l.Context(ctx))
+}
+
 // add adds t to the lease.
 func (l *Lease) add(t target, id string, sent time.Time, a wire.Attempt, renew bool) {
 	l.mu.Lock()

@@ -83,9 +83,9 @@ func NewQuorum(clients []*redoubt.Client, opts QuorumOptions) (*Quorum, error) {
 	}
 	first := q.masters[0]
 	q.opts, q.renewer = first.opts, first.renewer
-	var key quorumLinesKey
+	var key quorumQueuesKey
 	copy(key[:], clients)
-	q.lines = first.client.Shared(key, func() any { return new(lines) }).(*lines)
+	q.queues = first.client.Shared(key, func() any { return new(waitQueues) }).(*waitQueues)
 	return &Quorum{q}, nil
 }
 
@@ -147,13 +147,13 @@ func (q *Quorum) Acquire(ctx context.Context, name string) (*Lease, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	if q.lines.empty(ts[0].key()) {
+	if q.queues.empty(ts[0].key()) {
 		lease, _, err := q.attempt(ctx, ts, nil)
 		if lease != nil || err != nil && !errors.Is(err, ErrNotHeld) {
 			return lease, err
 		}
 	}
-	turn := q.lines.join(ts[0].key())
+	turn := q.queues.join(ts[0].key())
 	defer q.leave(ctx, ts, turn)
 	select {
 	case <-turn:

@@ -19,10 +19,10 @@ const (
 	maxSplit = 256 * time.Millisecond
 )
 
-// wait queues the first caller of this process's line on all masters, and tries again at
+// wait queues the first caller of this process on all masters, and tries again at
 // each wake-up.
 func (q *Quorum) wait(ctx context.Context, ts []target) (*Lease, error) {
-	w := q.lines.wakeups(ts[0].key(), func() *wakeups {
+	w := q.queues.wakeups(ts[0].key(), func() *wakeups {
 		return &wakeups{q: q, ts: ts, c: make(chan struct{}, 1), places: make([]waiterPlace, len(ts))}
 	})
 	timer := time.NewTimer(maxPoll)
@@ -64,7 +64,7 @@ func (q *Quorum) wait(ctx context.Context, ts []target) (*Lease, error) {
 	}
 }
 
-// wakeups has the wake-ups of one line from all masters, and its places in their queues. With
+// wakeups has the wake-ups of one wait queue from all masters, and its places in their queues. With
 // nil nobody waits.
 type wakeups struct {
 	q  *Quorum
@@ -72,7 +72,7 @@ type wakeups struct {
 	c  chan struct{} // has room for one
 
 	mu     sync.Mutex
-	ended  bool // the last caller of the line is leaving
+	ended  bool // the last caller is leaving
 	gone   bool // and has left
 	places []waiterPlace
 }
@@ -80,11 +80,11 @@ type wakeups struct {
 // A waiterPlace is a place in the queue of one master.
 type waiterPlace struct {
 	w      *redoubt.Waiter
-	queued bool // the line may be in the queue
+	queued bool // the master may have the caller in its queue
 	stop   chan struct{}
 }
 
-// listen returns the entry of the line for the queue of a master; empty if the master can't
+// listen returns the entry for the queue of a master; empty if the master can't
 // wake it.
 func (w *wakeups) listen(ctx context.Context, i int) string {
 	if w == nil {
@@ -124,7 +124,7 @@ func (w *wakeups) listen(ctx context.Context, i int) string {
 	return wire.Entry(waiter)
 }
 
-// queued notes that the line may be in the queue of a master.
+// queued notes that a master may have the caller in its queue.
 func (w *wakeups) queued(i int) {
 	if w == nil {
 		return
@@ -137,29 +137,29 @@ func (w *wakeups) queued(i int) {
 	if !late {
 		return
 	}
-	// The answer came after the line had left: a later line inherits its place, or it
-	// is given up.
-	if gone && w.q.lines.inheritPlace(w.ts[0].key(), i) {
+	// The answer came after the last caller had left: a later wait queue inherits the
+	// place, or it is given up.
+	if gone && w.q.queues.inheritPlace(w.ts[0].key(), i) {
 		return
 	}
 	w.q.masters[i].cleanUp(context.Background(), w.ts[i].leave("", wire.Entry(p.w)))
 }
 
-// leave removes the caller from the line. The last caller leaves the queues of the masters
+// leave removes the caller from the wait queue. The last caller leaves the queues of the masters
 // first. A caller that joins meanwhile waits for that, or it would lose its places.
 func (q *Quorum) leave(ctx context.Context, ts []target, turn chan struct{}) {
 	key := ts[0].key()
-	if q.lines.leaveToOthers(key, turn) {
+	if q.queues.leaveToOthers(key, turn) {
 		return
 	}
-	w := q.lines.takeWakeups(key)
+	w := q.queues.takeWakeups(key)
 	if w == nil {
-		q.lines.leave(key, turn)
+		q.queues.leave(key, turn)
 		return
 	}
 	q.masters[0].client.Go(func() {
 		w.end(ctx)
-		q.lines.leave(key, turn)
+		q.queues.leave(key, turn)
 	})
 }
 
@@ -184,57 +184,4 @@ func (w *wakeups) end(ctx context.Context) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.gone = true
-}
-
-// wakeups returns the wakeups of the line for key, and makes them if there are none yet.
-func (l *lines) wakeups(key string, create func() *wakeups) *wakeups {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	line := l.byKey[key]
-	if line.wakeups == nil {
-		line.wakeups = create()
-	}
-	return line.wakeups
-}
-
-// inheritPlace gives a place in the queue of a master to the line for key, if that line
-// exists.
-func (l *lines) inheritPlace(key string, i int) bool {
-	l.mu.Lock()
-	line := l.byKey[key]
-	var w *wakeups
-	if line != nil {
-		w = line.wakeups
-	}
-	l.mu.Unlock()
-	if w == nil {
-		return line != nil // it asks each master, and finds the place
-	}
-	w.queued(i)
-	return true
-}
-
-// takeWakeups removes and returns the wakeups of the line for key, nil if there are none.
-func (l *lines) takeWakeups(key string) *wakeups {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	w := l.byKey[key].wakeups
-	l.byKey[key].wakeups = nil
-	return w
-}
-
-// leaveToOthers removes the caller from the line, unless it is the only one.
-func (l *lines) leaveToOthers(key string, turn chan struct{}) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	line := l.byKey[key]
-	if len(line.turns) == 1 {
-		return false
-	}
-	i := slices.Index(line.turns, turn)
-	line.turns = slices.Delete(line.turns, i, i+1)
-	if i == 0 {
-		close(line.turns[0])
-	}
-	return true
 }

@@ -201,7 +201,7 @@ func TestWaiterThatIsOverLeavesTheQueue(t *testing.T) {
 				t.Errorf("AcquireRequest returned %+v, %v; want that it is over", h, err)
 			}
 		})
-		eventually(t, "the second stands behind it", func() bool { return m.InLine(key) == 2 })
+		eventually(t, "the second stands behind it", func() bool { return m.Waiting(key) == 2 })
 		cancel()
 		wg.Wait()
 		eventually(t, "nobody is queued", waiters(0))
@@ -265,7 +265,7 @@ func TestNobodyWakesTheWaiter(t *testing.T) {
 	})
 }
 
-// Mutexes of one client wait in one line: a wake-up reaches whoever is first.
+// Mutexes of one client wait in one queue: a wake-up reaches whoever is first.
 func TestMutexesOfOneClientWaitTogether(t *testing.T) {
 	each(t, func(t *testing.T, e *env) {
 		holder := e.mutex(e.newClient(), lock.Options{})
