@@ -9,14 +9,14 @@ import (
 	wire "github.com/redoubt-go/redoubt/internal/wire/geo"
 )
 
-// The states of a member, as far as they are known.
+// What is known of a member.
 const (
-	absent  = iota // it is not in the index
-	here           // it is in the cell
-	coming         // it is to come to the cell, and counts as being there already
-	leaving        // it has left the cell, and may not have come to where it goes
-	nowhere        // its cell is lost
-	gone           // it has left where its home says, and its home has changed since
+	isAbsent   = iota // it is not in the index
+	isPresent         // it is in the cell
+	isArriving        // it is announced to the cell, and counts as being there already
+	isLeaving         // it has left the cell, and may not have arrived at its destination
+	isLost            // the server has lost its cell
+	hasLeft           // it has left the cell of its home, and its home has changed since
 )
 
 // A spot is where a member is.
@@ -25,9 +25,9 @@ type spot struct {
 	home   home // as the index of members has it
 	cell   cell
 	place  place
-	record record // of one that is leaving
-	twice  bool   // it is here in another cell too
-	now    int64  // by the clock of whoever said so, in µs
+	record record // if the member is leaving
+	twice  bool   // another cell has the member too
+	now    int64  // when the server answered, by its clock, in µs
 }
 
 // find returns where members are. Two round trips; more when a cell was split and this process does not
@@ -43,7 +43,7 @@ func (x *Index) find(ctx context.Context, members []string) ([]spot, error) {
 	}
 	var todo []question
 	for i, s := range spots {
-		if s.kind != absent {
+		if s.kind != isAbsent {
 			for _, c := range x.cells.within(s.home.cell) {
 				todo = append(todo, question{i, c})
 			}
@@ -86,7 +86,7 @@ func (x *Index) find(ctx context.Context, members []string) ([]spot, error) {
 				return nil, fmt.Errorf("geo: where.lua answered about %d members, want %d", len(rest)-1, len(asked[n]))
 			}
 			for j, q := range asked[n] {
-				if err := spots[q.i].hear(c, rest[0], rest[1+j]); err != nil {
+				if err := spots[q.i].addAnswer(c, rest[0], rest[1+j]); err != nil {
 					return nil, err
 				}
 			}
@@ -123,7 +123,7 @@ func (x *Index) homes(ctx context.Context, members []string, spots []spot) error
 		for j, i := range asked[n] {
 			spots[i].now, _ = a[0].(int64)
 			if text, ok := a[1+j].(string); ok {
-				spots[i].kind = nowhere
+				spots[i].kind = isLost
 				if spots[i].home, err = parseHome(text); err != nil {
 					return err
 				}
@@ -133,11 +133,11 @@ func (x *Index) homes(ctx context.Context, members []string, spots []spot) error
 	return nil
 }
 
-// hear adds what a cell knows of a member. Most important is that the member has left the place of its
+// addAnswer adds what a cell knows of a member. Most important is that the member has left the place of its
 // home. When several cells were one, the cell that has the member counts more than one that expects it,
 // and that more than one that it has left. Two cells have the member when it moved from one to the other
 // after the first was asked.
-func (s *spot) hear(c cell, now, answer any) error {
+func (s *spot) addAnswer(c cell, now, answer any) error {
 	a, ok := answer.([]any)
 	if !ok || len(a) != 4 {
 		return fmt.Errorf("geo: where.lua answered %v about a member", answer)
@@ -154,24 +154,24 @@ func (s *spot) hear(c cell, now, answer any) error {
 		if err != nil {
 			return err
 		}
-		if l.before == s.home.step || s.kind == nowhere {
-			s.kind, s.cell, s.record, s.now = leaving, c, l.record, at
+		if l.before == s.home.step || s.kind == isLost {
+			s.kind, s.cell, s.record, s.now = isLeaving, c, l.record, at
 		}
 	}
 	if _, left := a[3].(string); left && !s.ended() {
-		s.kind = gone
+		s.kind = hasLeft
 	}
 	if s.ended() {
 		return nil
 	}
 	if score, ok := a[0].(string); ok {
 		n, err := parseScore(score)
-		s.twice = s.kind == here || s.kind == coming
-		s.kind, s.cell, s.place, s.now = here, c, place{c.zone(), n}, at
+		s.twice = s.kind == isPresent || s.kind == isArriving
+		s.kind, s.cell, s.place, s.now = isPresent, c, place{c.zone(), n}, at
 		return err
 	}
 	if text, ok := a[1].(string); ok {
-		if s.twice = s.kind == here; s.twice {
+		if s.twice = s.kind == isPresent; s.twice {
 			return nil
 		}
 		_, score, err := timed(text)
@@ -179,7 +179,7 @@ func (s *spot) hear(c cell, now, answer any) error {
 			return err
 		}
 		n, err := parseScore(score)
-		s.kind, s.cell, s.place, s.now = coming, c, place{c.zone(), n}, at
+		s.kind, s.cell, s.place, s.now = isArriving, c, place{c.zone(), n}, at
 		return err
 	}
 	return nil
@@ -187,7 +187,7 @@ func (s *spot) hear(c cell, now, answer any) error {
 
 // ended reports whether the member is known to have left the place of its home.
 func (s *spot) ended() bool {
-	return s.kind == gone || s.kind == leaving && s.record.before == s.home.step
+	return s.kind == hasLeft || s.kind == isLeaving && s.record.before == s.home.step
 }
 
 // field is the name of an announcement.
@@ -293,7 +293,7 @@ func (x *Index) closeAll(ctx context.Context, items []departure) error {
 }
 
 // locate returns where members are, and completes the steps that other processes have begun with them. A
-// member is absent, here, or nowhere; nowhere means that its cell is lost. Two round trips.
+// member is then absent, present or lost. Two round trips.
 func (x *Index) locate(ctx context.Context, members []string) ([]spot, error) {
 	spots := make([]spot, len(members))
 	doubted := make(map[int]step) // the homes with which they were in two cells
@@ -317,18 +317,18 @@ func (x *Index) locate(ctx context.Context, members []string) ([]spot, error) {
 			s := found[j]
 			spots[i] = s
 			switch s.kind {
-			case here:
+			case isPresent:
 				// With the same home all the while, the server has lost that it left one.
 				if s.twice && doubted[i] != s.home.step {
 					doubted[i] = s.home.step
 					again = append(again, i)
 				}
-			case gone:
+			case hasLeft:
 				again = append(again, i)
-			case coming:
+			case isArriving:
 				arrivals = append(arrivals, arrival{step: s.home.step, member: names[j], to: s.place})
 				again = append(again, i)
-			case leaving:
+			case isLeaving:
 				departures = append(departures, departure{s.cell, s.record})
 				again = append(again, i)
 			}

@@ -51,14 +51,14 @@ func TestMovesAreSeenOnce(t *testing.T) {
 		setup := e.index("taxis", smallCells)
 		fill(t, setup, numbered(n, func(int) geo.Point { return spot(rng) }))
 
-		var moves, deaths, looks atomic.Int64
+		var moves, deaths, queries atomic.Int64
 		var movers, readers sync.WaitGroup
 		for m := range 16 {
 			rng := rand.New(rand.NewPCG(7, uint64(m)))
 			movers.Go(func() {
 				var conn *mortal
 				var x *geo.Index
-				for (moves.Load() < goal || looks.Load() < 10) && !t.Failed() {
+				for (moves.Load() < goal || queries.Load() < 10) && !t.Failed() {
 					if conn == nil || conn.died() { // the next process
 						conn = &mortal{Conn: e.Conn, rng: rand.New(rand.NewPCG(rng.Uint64(), 0)), lives: 1 + rng.IntN(150)}
 						var err error
@@ -94,14 +94,14 @@ func TestMovesAreSeenOnce(t *testing.T) {
 						t.Errorf("%d members found of %d, %v", len(found), n, err)
 						return
 					}
-					looks.Add(1)
+					queries.Add(1)
 				}
 			})
 		}
 		movers.Wait()
 		close(stop)
 		readers.Wait()
-		t.Logf("%d moves, %d deaths, %d looks, %d cells", moves.Load(), deaths.Load(), looks.Load(), setup.Cells())
+		t.Logf("%d moves, %d deaths, %d queries, %d cells", moves.Load(), deaths.Load(), queries.Load(), setup.Cells())
 		if deaths.Load() < goal/200 {
 			t.Error("too few have died to show anything")
 		}
@@ -116,17 +116,17 @@ func TestMovesAreSeenOnce(t *testing.T) {
 	})
 }
 
-// An act is what was done with a member, or seen of it.
-type act struct {
-	kind string // add, move, remove, look
+// An operation changes a member or queries it.
+type operation struct {
+	kind string // add, move, remove, query
 	to   geo.Point
-	in   func(geo.Point) bool // the area of a look
+	in   func(geo.Point) bool // the area of a query
 }
 
-// A sight is what came of it.
-type sight struct {
-	at      *geo.Point // where a look found the member
-	ok      bool       // it was new, it was there
+// An outcome is the result of an operation.
+type outcome struct {
+	at      *geo.Point // where a query found the member
+	ok      bool       // add: it was new; otherwise: it was in the index
 	unknown bool       // its process has died
 }
 
@@ -138,7 +138,7 @@ var register = porcupine.Model{
 		return p == q || p != nil && q != nil && *p == *q
 	},
 	Step: func(state, input, output any) (bool, any) {
-		at, a, s := state.(*geo.Point), input.(act), output.(sight)
+		at, a, s := state.(*geo.Point), input.(operation), output.(outcome)
 		switch a.kind {
 		case "add":
 			return s.unknown || s.ok == (at == nil), &a.to
@@ -181,7 +181,7 @@ func history(t *testing.T, e *env, name string, seed uint64) {
 	began := time.Now()
 	var mu sync.Mutex
 	ops := make([][]porcupine.Operation, members)
-	note := func(client, member int, a act, s sight, from time.Duration) {
+	note := func(client, member int, a operation, s outcome, from time.Duration) {
 		to := time.Since(began)
 		if s.unknown {
 			to = time.Hour // it may take effect at any time
@@ -217,9 +217,9 @@ func history(t *testing.T, e *env, name string, seed uint64) {
 					x, _ = e.on(conn, smallCells).Open(t.Context(), name)
 				}
 				m := rng.IntN(members)
-				a := act{kind: []string{"add", "move", "move", "move", "remove"}[rng.IntN(5)], to: spot(rng)}
+				a := operation{kind: []string{"add", "move", "move", "move", "remove"}[rng.IntN(5)], to: spot(rng)}
 				from := time.Since(began)
-				var s sight
+				var s outcome
 				var err error
 				switch a.kind {
 				case "add":
@@ -247,10 +247,10 @@ func history(t *testing.T, e *env, name string, seed uint64) {
 		rng := rand.New(rand.NewPCG(seed, uint64(10+c)))
 		x := e.index(name, smallCells)
 		readers.Go(func() {
-			for looks := 0; ; looks++ {
+			for n := 0; ; n++ {
 				select {
 				case <-stop:
-					if looks > 20 {
+					if n > 20 {
 						return
 					}
 				default:
@@ -263,11 +263,11 @@ func history(t *testing.T, e *env, name string, seed uint64) {
 						t.Error(err)
 						return
 					}
-					s := sight{}
+					s := outcome{}
 					if ok {
 						s.at = &p
 					}
-					note(10+c, m, act{kind: "look", in: globe}, s, from)
+					note(10+c, m, operation{kind: "query", in: globe}, s, from)
 					continue
 				}
 				// A box that is the west of the area, the east, or all of it.
@@ -283,13 +283,13 @@ func history(t *testing.T, e *env, name string, seed uint64) {
 					return q.From.To(up) <= q.Height/2 && up.To(p) <= q.Width/2
 				}
 				for m := range members {
-					var s sight
+					var s outcome
 					for _, f := range found {
 						if f.Member == fmt.Sprint("m", m) {
 							s.at = &f.Point
 						}
 					}
-					note(10+c, m, act{kind: "look", in: in}, s, from)
+					note(10+c, m, operation{kind: "query", in: in}, s, from)
 				}
 				for _, o := range others {
 					for _, f := range found {
@@ -306,7 +306,7 @@ func history(t *testing.T, e *env, name string, seed uint64) {
 	readers.Wait()
 	for m := range ops {
 		if r := porcupine.CheckOperationsTimeout(register, ops[m], time.Minute); r != porcupine.Ok {
-			t.Errorf("%s: the history of m%d, %d acts, is %v", name, m, len(ops[m]), r)
+			t.Errorf("%s: the history of m%d, %d operations, is %v", name, m, len(ops[m]), r)
 		}
 	}
 }
@@ -334,7 +334,7 @@ func TestDeadMovers(t *testing.T) {
 				must(t, err)
 				_, err = dying.Move(t.Context(), "m", to)
 				is(t, err, errDied)
-				look := func() {
+				check := func() {
 					t.Helper()
 					seen := map[geo.Point]int{}
 					for _, p := range []geo.Point{from, to} {
@@ -346,13 +346,13 @@ func TestDeadMovers(t *testing.T) {
 						t.Errorf("at the old place %d, at the new one %d", seen[from], seen[to])
 					}
 				}
-				look()
+				check()
 				clock.Advance(31 * time.Second)
-				look()
+				check()
 				if n := e.left(t); n != 0 {
 					t.Errorf("%d keys of the step are left", n)
 				}
-				look()
+				check()
 				p, ok, err := x.Pos(t.Context(), "m")
 				must(t, err)
 				if want := map[bool]geo.Point{false: from, true: to}[step.moved]; !ok || p.To(want) > geo.Metre {

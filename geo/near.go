@@ -3,6 +3,7 @@ package geo
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -119,118 +120,121 @@ func (x *Index) Near(ctx context.Context, q Query) ([]Found, error) {
 		q.From = p
 	}
 	for {
-		l := newLook(x, q)
-		ok, err := l.run(ctx)
+		r := newQueryRun(x, q)
+		ok, err := r.run(ctx)
 		if err != nil {
 			return nil, err
 		}
 		if ok {
-			return l.result(), nil
+			return r.result(), nil
 		}
 	}
 }
 
 const (
-	// lookTime is how long a query may take before it starts again: by then cells begin to forget which
+	// queryTime is how long a query may take before it starts again: by then cells begin to forget which
 	// members have left them.
-	lookTime = keepLeft - 2*time.Second
+	queryTime = keepLeft - 2*time.Second
 	// cellsFirst is the number of cells that a query with a limit asks first.
 	cellsFirst = 8
 	// cellsAtOnce is the greatest number of cells in one pipeline.
 	cellsAtOnce = 256
 )
 
-// A look is one run of a query. doc.go says why it sees each member once.
-type look struct {
+// A queryRun is one run of a query. doc.go says why it sees each member once.
+type queryRun struct {
 	*Index
 	query Query
 	began time.Time
-	asked int // how often
+	asked int // how many times
 	read  map[cell]bool
 	found map[string]Found
-	// doubts are members that may be in the area, on their way between cells.
-	doubts map[string]bool
-	dead   []departure // that nobody has ended, it seems
-	stray  []announced // that nobody has followed
+	// unsure are members that may be in the area, on their way between cells.
+	unsure map[string]bool
+	// unfinished are departures whose movers seem to be dead.
+	unfinished []departure
+	// abandoned are announcements that no step will follow.
+	abandoned []announced
 }
 
-func newLook(x *Index, q Query) *look {
-	return &look{
+func newQueryRun(x *Index, q Query) *queryRun {
+	return &queryRun{
 		Index: x, query: q, began: x.now(),
-		read: make(map[cell]bool), found: make(map[string]Found), doubts: make(map[string]bool),
+		read: make(map[cell]bool), found: make(map[string]Found), unsure: make(map[string]bool),
 	}
 }
 
 // run reports whether the query is complete.
-func (l *look) run(ctx context.Context) (bool, error) {
+func (r *queryRun) run(ctx context.Context) (bool, error) {
 	for more := true; more; {
 		var next []cell
-		if next, more = l.next(); len(next) == 0 {
+		if next, more = r.next(); len(next) == 0 {
 			break
 		}
-		all, err := l.ask(ctx, next)
+		all, err := r.ask(ctx, next)
 		if err != nil {
 			return false, err
 		}
 		more = more || !all
-		if l.now().Sub(l.began) > lookTime {
+		if r.now().Sub(r.began) > queryTime {
 			return false, ctx.Err()
 		}
 	}
-	if err := l.mend(ctx); err != nil {
+	if err := r.completeSteps(ctx); err != nil {
 		return false, err
 	}
-	return true, l.resolve(ctx)
+	return true, r.resolve(ctx)
 }
 
 // next returns the cells to ask now, and whether there may be more.
-func (l *look) next() (next []cell, more bool) {
-	within := l.query.radius()
-	limited := l.query.Limit > 0 && l.query.Order == Nearest
-	if limited && len(l.found) >= l.query.Limit {
-		within = min(within, l.farthest())
+func (r *queryRun) next() (next []cell, more bool) {
+	within := r.query.radius()
+	limited := r.query.Limit > 0 && r.query.Order == Nearest
+	if limited && len(r.found) >= r.query.Limit {
+		within = min(within, r.farthest())
 	}
-	for _, r := range cover(l.cells.now(), l.query.From, within) {
-		if !l.read[r.cell] {
-			next = append(next, r.cell)
+	for _, near := range cover(r.cells.now(), r.query.From, within) {
+		if !r.read[near.cell] {
+			next = append(next, near.cell)
 		}
 	}
 	most := cellsAtOnce
-	if limited && len(l.found) < l.query.Limit {
-		if most = cellsFirst; !l.searchable(middle) {
+	if limited && len(r.found) < r.query.Limit {
+		if most = cellsFirst; !r.searchable(middle) {
 			most = 2 // they are read as a whole
 		}
-		most = min(most<<min(l.asked, 8), cellsAtOnce)
+		most = min(most<<min(r.asked, 8), cellsAtOnce)
 	}
-	l.asked++
+	r.asked++
 	return next[:min(len(next), most)], len(next) > most
 }
 
 // farthest returns the distance of the last member within the limit.
-func (l *look) farthest() Distance {
-	all := make([]Distance, 0, len(l.found))
-	for _, f := range l.found {
+func (r *queryRun) farthest() Distance {
+	all := make([]Distance, 0, len(r.found))
+	for _, f := range r.found {
 		all = append(all, f.Distance)
 	}
 	slices.Sort(all)
-	return all[l.query.Limit-1]
+	return all[r.query.Limit-1]
 }
 
 // ask asks each cell for its announced members, its present members and the members that have left, in one
 // script. So it sees a member that moves from one cell to the next meanwhile. It reports whether all cells
 // have answered.
-func (l *look) ask(ctx context.Context, cells []cell) (all bool, err error) {
-	sent := l.now().Sub(l.began)
+func (r *queryRun) ask(ctx context.Context, cells []cell) (all bool, err error) {
+	sent := r.now().Sub(r.began)
 	since := decimal((sent + time.Second).Microseconds())
 	cmds := make([]redoubt.Cmd, len(cells))
 	for i, c := range cells {
-		cmds[i] = l.search(c, since, l.args(c.zone()))
+		cmds[i] = r.search(c, since, r.args(c.zone()))
 	}
-	replies := l.send(ctx, cmds)
-	late := l.now().Sub(l.began)-sent > time.Second // than what it is told goes back
+	replies := r.send(ctx, cmds)
+	// The replies list departures since the query began and a second before: later replies may miss some.
+	late := r.now().Sub(r.began)-sent > time.Second
 	all = true
 	for i, c := range cells {
-		status, rest, err := l.status(ctx, replies[i], c)
+		status, rest, err := r.status(ctx, replies[i], c)
 		if err != nil {
 			return false, err
 		}
@@ -238,112 +242,138 @@ func (l *look) ask(ctx context.Context, cells []cell) (all bool, err error) {
 			all = false
 			continue
 		}
-		l.read[c] = true
+		r.read[c] = true
 		v, err := readView(rest, c.zone())
 		if err != nil {
 			return false, err
 		}
-		l.hear(c, v)
+		r.addReply(c, v)
 	}
 	return all, nil
 }
 
-// hear adds the reply of a cell.
-func (l *look) hear(c cell, v view) {
+// addReply adds the reply of a cell.
+func (r *queryRun) addReply(c cell, v view) {
 	for _, p := range v.points {
-		l.see(p.member, p.place.point())
+		r.addFound(p.member, p.place.point())
 	}
 	for _, a := range v.arriving {
-		l.doubt(a.member, a.to)
+		r.addUnsure(a.member, a.to)
 		if v.now-a.at > deadAfter.Microseconds() {
-			l.stray = append(l.stray, a)
+			r.abandoned = append(r.abandoned, a)
 		}
 	}
 	for _, d := range v.leaving {
 		if !d.removed {
-			l.doubt(d.member, d.to)
+			r.addUnsure(d.member, d.to)
 		}
 		if v.now-d.at > stepTime.Microseconds() {
-			l.dead = append(l.dead, departure{from: c, record: d.record})
+			r.unfinished = append(r.unfinished, departure{from: c, record: d.record})
 		}
 	}
 	for _, d := range v.left {
 		if !d.removed {
-			l.doubt(d.member, d.to)
+			r.addUnsure(d.member, d.to)
 		}
 	}
 }
 
-func (l *look) see(member string, p Point) {
-	if d, ok := l.query.within(p); ok {
-		l.found[member] = Found{member, p, d}
+// addFound adds a member if it is in the area.
+func (r *queryRun) addFound(member string, p Point) {
+	if d, ok := r.query.within(p); ok {
+		r.found[member] = Found{member, p, d}
 	}
 }
 
-// doubt notes a member that may be at a place in the area.
-func (l *look) doubt(member string, at place) {
-	if _, ok := l.query.within(at.point()); ok {
-		l.doubts[member] = true
+// addUnsure notes a member that may be at a place in the area.
+func (r *queryRun) addUnsure(member string, at place) {
+	if _, ok := r.query.within(at.point()); ok {
+		r.unsure[member] = true
 	}
 }
 
 // resolve locates the members that were seen only as announcements or departures.
-func (l *look) resolve(ctx context.Context) error {
+func (r *queryRun) resolve(ctx context.Context) error {
 	var members []string
-	for m := range l.doubts {
-		if _, seen := l.found[m]; !seen {
+	for m := range r.unsure {
+		if _, seen := r.found[m]; !seen {
 			members = append(members, m)
 		}
 	}
-	points, err := l.positions(ctx, members)
+	points, err := r.positions(ctx, members)
 	if err != nil {
 		return err
 	}
 	for i, m := range members {
 		if points[i] != nil {
-			l.see(m, *points[i])
+			r.addFound(m, *points[i])
 		}
 	}
 	return nil
 }
 
-func (l *look) result() []Found {
-	all := make([]Found, 0, len(l.found))
-	for _, f := range l.found {
+// completeSteps completes the steps of processes that seem to be dead.
+func (r *queryRun) completeSteps(ctx context.Context) error {
+	if len(r.unfinished)+len(r.abandoned) == 0 {
+		return nil
+	}
+	var names []string
+	for _, d := range r.unfinished {
+		names = append(names, d.member)
+	}
+	for _, a := range r.abandoned {
+		names = append(names, a.member)
+	}
+	// This completes every unfinished step. The remaining items are steps that are complete but not closed, and
+	// announcements that no step will follow.
+	if _, err := r.locate(ctx, names); err != nil {
+		return err
+	}
+	arrivals := make([]arrival, 0, len(r.abandoned))
+	for _, a := range r.abandoned {
+		a.withdraw = true
+		arrivals = append(arrivals, a.arrival)
+	}
+	return errors.Join(r.closeAll(ctx, r.unfinished), r.arrive(ctx, arrivals))
+}
+
+func (r *queryRun) result() []Found {
+	all := make([]Found, 0, len(r.found))
+	for _, f := range r.found {
 		all = append(all, f)
 	}
 	slices.SortFunc(all, func(a, b Found) int {
 		d := cmp.Compare(a.Distance, b.Distance)
-		if l.query.Order == Farthest {
+		if r.query.Order == Farthest {
 			d = -d
 		}
 		return cmp.Or(d, cmp.Compare(a.Member, b.Member))
 	})
-	if l.query.Limit > 0 && len(all) > l.query.Limit {
-		all = all[:l.query.Limit]
+	if r.query.Limit > 0 && len(all) > r.query.Limit {
+		all = all[:r.query.Limit]
 	}
 	return all
 }
 
 // searchable reports whether GEOSEARCH finds everything in the area, in the coordinates of a zone. It
 // searches nine cells, which do not cover an area near a pole.
-func (l *look) searchable(zone uint8) bool {
+func (r *queryRun) searchable(zone uint8) bool {
 	most := 84.0
-	if l.query.Radius == 0 {
+	if r.query.Radius == 0 {
 		most = 75 // the corners of a box are farther off
 	}
-	from := turn(l.query.From, zone)
-	return math.Abs(from.Latitude)+degrees(float64(l.query.radius())/earth) <= most
+	from := turn(r.query.From, zone)
+	return math.Abs(from.Latitude)+degrees(float64(r.query.radius())/earth) <= most
 }
 
 // args returns the arguments of a GEOSEARCH in a zone.
-func (l *look) args(zone uint8) []string {
-	if !l.searchable(zone) {
+func (r *queryRun) args(zone uint8) []string {
+	if !r.searchable(zone) {
 		return everything
 	}
 	number := func(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
 	wider := func(d Distance) string { return number(float64(d + slack(d))) }
-	q, from, limit := &l.query, turn(l.query.From, zone), l.query.Limit
+	q, from, limit := &r.query, turn(r.query.From, zone), r.query.Limit
 	args := []string{"FROMLONLAT", number(from.Longitude), number(from.Latitude)}
 	switch {
 	case q.Radius > 0:

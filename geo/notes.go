@@ -10,21 +10,21 @@ import (
 func readPoints(v any, zone uint8) ([]point, error) {
 	a, ok := v.([]any)
 	if !ok || len(a)%2 != 0 {
-		return nil, fmt.Errorf("geo: look.lua found %v, want members and their hashes", v)
+		return nil, fmt.Errorf("geo: search.lua found %v, want members and their hashes", v)
 	}
 	points := make([]point, len(a)/2)
 	for i := range points {
 		member, ok := a[2*i].(string)
 		score, isInt := a[2*i+1].(int64)
 		if !ok || !isInt {
-			return nil, fmt.Errorf("geo: look.lua found %v and %v, want a member and its hash", a[2*i], a[2*i+1])
+			return nil, fmt.Errorf("geo: search.lua found %v and %v, want a member and its hash", a[2*i], a[2*i+1])
 		}
 		points[i] = point{member, place{zone, uint64(score)}} //nolint:gosec // 52 bits
 	}
 	return points, nil
 }
 
-// An announced is a member that will come to a cell.
+// An announced is a member that a cell expects.
 type announced struct {
 	arrival
 	at int64 // when it was announced, by the cell's clock, in µs
@@ -34,14 +34,14 @@ type announced struct {
 func readArrivals(v any, zone uint8) ([]announced, error) {
 	a, ok := v.([]any)
 	if !ok {
-		return nil, fmt.Errorf("geo: look.lua found %v, want who is to come", v)
+		return nil, fmt.Errorf("geo: search.lua found %v, want the announced members", v)
 	}
 	var items []announced
 	for i := 0; i+1 < len(a); i += 2 {
 		name, _ := a[i].(string)
 		value, _ := a[i+1].(string)
 		if len(name) < 9 {
-			return nil, fmt.Errorf("geo: %q is to come to a cell: something else has written it", name)
+			return nil, fmt.Errorf("geo: %q is announced to a cell: something else has written it", name)
 		}
 		at, text, err := timed(value)
 		if err != nil {
@@ -73,10 +73,10 @@ type view struct {
 	steps    []step // that brought the members that left
 }
 
-// readView reads a reply of look.lua, without its status.
+// readView reads a reply of search.lua, without its status.
 func readView(rest []any, zone uint8) (v view, err error) {
 	if len(rest) != 5 {
-		return v, fmt.Errorf("geo: look.lua answered %d values, want 5", len(rest))
+		return v, fmt.Errorf("geo: search.lua answered %d values, want 5", len(rest))
 	}
 	v.now, _ = rest[0].(int64)
 	if v.points, err = readPoints(rest[1], zone); err != nil {
@@ -88,7 +88,7 @@ func readView(rest []any, zone uint8) (v view, err error) {
 	leaving, ok := rest[3].([]any)
 	done, ok2 := rest[4].([]any)
 	if !ok || !ok2 {
-		return v, errors.New("geo: look.lua answered without arrays")
+		return v, errors.New("geo: search.lua answered without arrays")
 	}
 	for i := 1; i < len(leaving); i += 2 {
 		text, _ := leaving[i].(string)

@@ -2,7 +2,6 @@ package geo
 
 import (
 	"context"
-	"errors"
 
 	wire "github.com/redoubt-go/redoubt/internal/wire/geo"
 )
@@ -52,35 +51,10 @@ func (x *Index) positions(ctx context.Context, members []string) ([]*Point, erro
 	points := make([]*Point, len(members))
 	spots, err := x.locate(ctx, members)
 	for i, s := range spots {
-		if s.kind == here {
+		if s.kind == isPresent {
 			p := s.place.point()
 			points[i] = &p
 		}
 	}
 	return points, err
-}
-
-// mend completes what processes that seem to be dead have left undone.
-func (l *look) mend(ctx context.Context) error {
-	if len(l.dead)+len(l.stray) == 0 {
-		return nil
-	}
-	var names []string
-	for _, d := range l.dead {
-		names = append(names, d.member)
-	}
-	for _, a := range l.stray {
-		names = append(names, a.member)
-	}
-	// This completes every unfinished step. The remaining items are steps that are complete but not closed, and
-	// announcements that no step will follow.
-	if _, err := l.locate(ctx, names); err != nil {
-		return err
-	}
-	arrivals := make([]arrival, 0, len(l.stray))
-	for _, a := range l.stray {
-		a.withdraw = true
-		arrivals = append(arrivals, a.arrival)
-	}
-	return errors.Join(l.closeAll(ctx, l.dead), l.arrive(ctx, arrivals))
 }

@@ -75,10 +75,10 @@ func (x *Index) putAll(ctx context.Context, members []Member, add bool) (there, 
 	if err != nil {
 		return 0, 0, err
 	}
-	var ps []*putting
+	var ps []*change
 	for i, m := range members {
 		if last[m.Name] == i {
-			ps = append(ps, &putting{member: m.Name, to: placeOf(m.Point)})
+			ps = append(ps, &change{member: m.Name, to: placeOf(m.Point)})
 		}
 	}
 	for from := 0; from < len(ps) && err == nil; from += atOnce {
@@ -96,8 +96,8 @@ func (x *Index) putAll(ctx context.Context, members []Member, add bool) (there, 
 	return there, placed, err
 }
 
-// A putting is a member on its way to a place.
-type putting struct {
+// A change adds, moves or removes a member.
+type change struct {
 	member string
 	to     place
 	there  bool // it was in the index
@@ -107,11 +107,11 @@ type putting struct {
 	step step
 }
 
-func (p *putting) address() address { return addressOf(p.to, p.member) }
+func (p *change) address() address { return addressOf(p.to, p.member) }
 
-func (x *Index) put(ctx context.Context, todo []*putting, add bool) error {
+func (x *Index) put(ctx context.Context, todo []*change, add bool) error {
 	for {
-		left, err := x.putHere(ctx, todo)
+		left, err := x.moveWithin(ctx, todo)
 		if err != nil || len(left) == 0 {
 			return err
 		}
@@ -126,8 +126,8 @@ func (x *Index) put(ctx context.Context, todo []*putting, add bool) error {
 	}
 }
 
-// putHere moves the members that stay in their cells, and returns the others.
-func (x *Index) putHere(ctx context.Context, todo []*putting) (left []*putting, err error) {
+// moveWithin moves the members that stay in their cells, and returns the others.
+func (x *Index) moveWithin(ctx context.Context, todo []*change) (left []*change, err error) {
 	err = x.visit(ctx, all(len(todo)), visit{
 		cmd: wire.PutCmd, parts: []string{statePart, pointsPart},
 		where: func(i int) address { return todo[i].address() },
@@ -144,7 +144,7 @@ func (x *Index) putHere(ctx context.Context, todo []*putting) (left []*putting, 
 }
 
 // step brings members from one cell to another, or into the index. It returns the members to try again.
-func (x *Index) step(ctx context.Context, todo []*putting, add bool) (again []*putting, err error) {
+func (x *Index) step(ctx context.Context, todo []*change, add bool) (again []*change, err error) {
 	names := make([]string, len(todo))
 	for i, p := range todo {
 		names[i] = p.member
@@ -153,11 +153,11 @@ func (x *Index) step(ctx context.Context, todo []*putting, add bool) (again []*p
 	if err != nil {
 		return nil, err
 	}
-	var inserts, moves []*putting
+	var inserts, moves []*change
 	for i, p := range todo {
 		p.spot = spots[i]
 		switch {
-		case p.spot.kind != here:
+		case p.spot.kind != isPresent:
 			if add {
 				inserts = append(inserts, p)
 			}
@@ -186,7 +186,7 @@ func (x *Index) step(ctx context.Context, todo []*putting, add bool) (again []*p
 
 // announce notes the members in their destination cells. A reader that finds such a note before the step
 // is complete knows that it must ask where the member is.
-func (x *Index) announce(ctx context.Context, ps []*putting) error {
+func (x *Index) announce(ctx context.Context, ps []*change) error {
 	return x.visit(ctx, all(len(ps)), visit{
 		cmd: wire.AnnounceCmd, parts: []string{statePart, arrivingPart},
 		head: func(c cell) []string {
@@ -202,7 +202,7 @@ func (x *Index) announce(ctx context.Context, ps []*putting) error {
 }
 
 // insert adds new members. A member is in the index once it has a home.
-func (x *Index) insert(ctx context.Context, ps []*putting) (again []*putting, err error) {
+func (x *Index) insert(ctx context.Context, ps []*change) (again []*change, err error) {
 	items, arrivals := make([]assignment, len(ps)), make([]arrival, len(ps))
 	for i, p := range ps {
 		items[i] = assignment{
@@ -226,7 +226,7 @@ func (x *Index) insert(ctx context.Context, ps []*putting) (again []*putting, er
 }
 
 // moveAway moves members to other cells. A member has moved once it has left its old cell.
-func (x *Index) moveAway(ctx context.Context, ps []*putting) (again []*putting, err error) {
+func (x *Index) moveAway(ctx context.Context, ps []*change) (again []*change, err error) {
 	departures := make([]departure, len(ps))
 	for i, p := range ps {
 		departures[i] = departure{p.spot.cell, record{
@@ -252,7 +252,7 @@ func (x *Index) moveAway(ctx context.Context, ps []*putting) (again []*putting, 
 }
 
 // leave removes members from their cells, unless they have left meanwhile. One round trip.
-func (x *Index) leave(ctx context.Context, items []departure, ps []*putting) (left []bool, err error) {
+func (x *Index) leave(ctx context.Context, items []departure, ps []*change) (left []bool, err error) {
 	cmds := make([]redoubt.Cmd, len(items))
 	for i, d := range items {
 		cmds[i] = wire.LeaveCmd(x.keys(d.from, statePart, pointsPart, leavingPart, leftPart),
@@ -275,11 +275,11 @@ func (x *Index) leave(ctx context.Context, items []departure, ps []*putting) (le
 // members. After an error some members may be removed; no member is half-way.
 func (x *Index) Remove(ctx context.Context, members ...string) (removed int, err error) {
 	known := make(map[string]bool, len(members))
-	var todo []*putting
+	var todo []*change
 	for _, m := range members {
 		err = errors.Join(err, wire.CheckMember(m))
 		if !known[m] {
-			todo = append(todo, &putting{member: m})
+			todo = append(todo, &change{member: m})
 		}
 		known[m] = true
 	}
@@ -298,7 +298,7 @@ func (x *Index) Remove(ctx context.Context, members ...string) (removed int, err
 	return removed, err
 }
 
-func (x *Index) remove(ctx context.Context, todo []*putting) error {
+func (x *Index) remove(ctx context.Context, todo []*change) error {
 	for len(todo) > 0 {
 		names := make([]string, len(todo))
 		for i, p := range todo {
@@ -308,17 +308,17 @@ func (x *Index) remove(ctx context.Context, todo []*putting) error {
 		if err != nil {
 			return err
 		}
-		var going, again []*putting
+		var going, again []*change
 		var departures []departure
 		var lost []assignment
 		for i, p := range todo {
 			switch p.spot = spots[i]; p.spot.kind {
-			case here:
+			case isPresent:
 				going = append(going, p)
 				departures = append(departures, departure{
 					p.spot.cell, record{step: newStep(), before: p.spot.home.step, removed: true, member: p.member},
 				})
-			case nowhere:
+			case isLost:
 				lost = append(lost, assignment{member: p.member, before: p.spot.home.step})
 			}
 		}

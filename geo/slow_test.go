@@ -111,10 +111,10 @@ func (e *env) halved(t *testing.T, conn redoubt.Conn) (n int, names [2]string, p
 // or a query is slow, and when a mover dies.
 func TestMoveBetweenParts(t *testing.T) {
 	for name, c := range map[string]struct {
-		dies   string // the script after which the one who moves it dies
+		dies   string // the mover dies after this script
 		before bool   // before any of the parts is asked
 	}{
-		"before the look": {before: true}, "during the look": {}, "during the look, unnoted": {dies: "geo.arrive"},
+		"before the lookup": {before: true}, "during the lookup": {}, "during the lookup, not noted": {dies: "geo.arrive"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			each(t, func(t *testing.T, e *env) {

@@ -97,7 +97,7 @@ var everything = []string{"FROMLONLAT", "0", "0", "BYRADIUS", "30000", "km", "WI
 // search builds the call that reads a cell.
 func (x *Index) search(c cell, within string, args []string) redoubt.Cmd {
 	keys := x.keys(c, statePart, pointsPart, arrivingPart, leavingPart, leftPart)
-	return wire.LookCmd(keys, append([]string{within}, args...)...)
+	return wire.SearchCmd(keys, append([]string{within}, args...)...)
 }
 
 // readFrozen reads a cell. It returns nil when it has been split meanwhile.

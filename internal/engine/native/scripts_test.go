@@ -63,7 +63,7 @@ var leftToLua = map[string]string{
 	"geo/lua/freeze.lua":             "once a split",
 	"geo/lua/leave.lua":              "once a step between cells",
 	"geo/lua/load.lua":               "once a split",
-	"geo/lua/look.lua":               "GEOSEARCH is most of it",
+	"geo/lua/search.lua":             "GEOSEARCH is most of it",
 	"geo/lua/member.lua":             "not shown hot by a profile",
 	"geo/lua/put.lua":                "not shown hot by a profile",
 	"geo/lua/rehome.lua":             "once a split",

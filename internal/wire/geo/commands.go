@@ -34,9 +34,9 @@ func WhereCmd(keys []string, args ...string) redoubt.Cmd {
 	return redoubt.Cmd{Script: whereScript, Keys: keys, Args: args, Flags: redoubt.ReadOnly}
 }
 
-// LookCmd is look.lua: search a cell, and say who is to come and who has left it lately.
-func LookCmd(keys []string, args ...string) redoubt.Cmd {
-	return redoubt.Cmd{Script: lookScript, Keys: keys, Args: args, Flags: redoubt.ReadOnly}
+// SearchCmd is search.lua: search a cell, and list the members announced to it and those that left it lately.
+func SearchCmd(keys []string, args ...string) redoubt.Cmd {
+	return redoubt.Cmd{Script: searchScript, Keys: keys, Args: args, Flags: redoubt.ReadOnly}
 }
 
 // MemberCmd is member.lua: look up in which cell members are.

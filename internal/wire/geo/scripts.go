@@ -19,7 +19,7 @@ var (
 	leaveScript    = scripts.Script("leave")
 	closeScript    = scripts.Script("close")
 	whereScript    = scripts.Script("where")
-	lookScript     = scripts.Script("look")
+	searchScript   = scripts.Script("search")
 	memberScript   = scripts.Script("member")
 	assignScript   = scripts.Script("assign")
 	rehomeScript   = scripts.Script("rehome")

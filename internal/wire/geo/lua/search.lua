@@ -1,10 +1,10 @@
--- look.lua: search a cell, and say who is to come and who has left it lately.
+-- search.lua: search a cell, and list the members announced to it and those that left it lately.
 -- KEYS[1] state     hash    {<name>:<cell>}:state, fields as doc.go says
 -- KEYS[2] points    zset    {<name>:<cell>}:points
 -- KEYS[3] arriving  hash    {<name>:<cell>}:arriving
 -- KEYS[4] leaving   hash    {<name>:<cell>}:leaving
 -- KEYS[5] left      zset    {<name>:<cell>}:left
--- ARGV[1] within_us integer how long ago is lately
+-- ARGV[1] within_us integer how long ago "lately" reaches
 -- ARGV[2..] search  text    the arguments of GEOSEARCH, with WITHHASH
 -- Returns {status 1|3 the cell has no state, now_us integer, points {member, hash integer of each}, arriving {step, time and score of each}, leaving {member, record of each}, left {record of each}}, or {-1, split text}
 local s = redis.call('HMGET', KEYS[1], 'state', 'split')
