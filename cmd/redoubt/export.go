@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"io"
 	"io/fs"
@@ -43,7 +42,7 @@ directory can't be used; 73 the file or keys exist already; 128+n ended by signa
   redoubt export dump.rdb --dir ./data`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return f.take(args[0], version, cmd.Flags().Changed("backend") && f.backend != "", cmd.OutOrStdout(), cmd.ErrOrStderr())
+			return f.runExport(args[0], version, cmd.Flags().Changed("backend") && f.backend != "", cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
 	f.flags(cmd.Flags(), "target", "copied from")
@@ -51,8 +50,8 @@ directory can't be used; 73 the file or keys exist already; 128+n ended by signa
 	return cmd
 }
 
-// take runs the export.
-func (f *moveFlags) take(target string, version int, given bool, stdout, stderr io.Writer) (err error) {
+// runExport copies the keys of the backend to target.
+func (f *moveFlags) runExport(target string, version int, given bool, stdout, stderr io.Writer) (err error) {
 	if version < 9 || version > rdb.VersionFieldTTL {
 		return usagef("rdb-version is %d; want 9 to %d", version, rdb.VersionFieldTTL)
 	}
@@ -63,51 +62,28 @@ func (f *moveFlags) take(target string, version int, given bool, stdout, stderr 
 	}
 	ctx, code, stop := untilInterrupted()
 	defer stop()
-	to, shut, err := f.openTarget(ctx, target, version, stderr)
-	if err != nil {
+	var to transfer.Target
+	other, path, err := f.openOther(ctx, "TARGET", target, stderr)
+	switch {
+	case err != nil:
 		return endedEarly(code(), err)
+	case other != nil:
+		defer func() { err = errors.Join(err, other.close()) }()
+		to = other.Server
+	default:
+		file, err := transfer.CreateFile(path, version, f.replace)
+		if errors.Is(err, fs.ErrExist) {
+			return failf(exitExists, "%s exists already; --replace overwrites it", path)
+		} else if err != nil {
+			return usagef("TARGET: %w", err)
+		}
+		defer file.Close()
+		to = file
 	}
-	defer func() { err = errors.Join(err, shut()) }()
-	from, err := f.openHome(ctx, stderr, given)
+	from, err := f.openBackend(ctx, stderr, given)
 	if err != nil {
 		return endedEarly(code(), err)
 	}
 	defer func() { err = errors.Join(err, from.close()) }()
 	return f.move(ctx, code, from.Server, to, stdout, stderr)
-}
-
-func (f *moveFlags) openTarget(ctx context.Context, target string, version int, stderr io.Writer) (transfer.Target, func() error, error) {
-	if dir, ok := embeddedPath(target); ok {
-		if dir == "" {
-			return nil, nil, usagef("TARGET is %w", errInMemory)
-		}
-		d, err := openDir(ctx, dir, stderr)
-		if err != nil {
-			return nil, nil, err
-		}
-		return d.Server, d.close, nil
-	}
-	path, err := filePath("TARGET", target)
-	if err != nil {
-		return nil, nil, err
-	}
-	if path == "" {
-		raw, err := f.otherURL(target)
-		if err != nil {
-			return nil, nil, err
-		}
-		s, err := openRemote(ctx, "target", raw)
-		if err != nil {
-			return nil, nil, err
-		}
-		return s, func() error { s.Close(); return nil }, nil
-	}
-	file, err := transfer.CreateFile(path, version, f.replace)
-	switch {
-	case errors.Is(err, fs.ErrExist):
-		return nil, nil, failf(exitExists, "%s exists already; --replace overwrites it", path)
-	case err != nil:
-		return nil, nil, usagef("TARGET: %w", err)
-	}
-	return file, func() error { file.Close(); return nil }, nil
 }

@@ -37,23 +37,39 @@ directory can't be used; 73 keys exist already; 128+n ended by signal n.`,
   redoubt import dump.rdb --dir ./data`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return f.bring(args[0], cmd.Flags().Changed("backend") && f.backend != "", cmd.OutOrStdout(), cmd.ErrOrStderr())
+			return f.runImport(args[0], cmd.Flags().Changed("backend") && f.backend != "", cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
 	f.flags(cmd.Flags(), "source", "copied to")
 	return cmd
 }
 
-// bring runs the import.
-func (f *moveFlags) bring(source string, given bool, stdout, stderr io.Writer) (err error) {
+// runImport copies the keys of source to the backend.
+func (f *moveFlags) runImport(source string, given bool, stdout, stderr io.Writer) (err error) {
+	if dir, _ := embeddedPath(source); dir != "" {
+		if err := sourceDir("SOURCE", dir); err != nil {
+			return err
+		}
+	}
 	ctx, code, stop := untilInterrupted()
 	defer stop()
-	from, shut, err := f.openSource(ctx, source, stderr)
-	if err != nil {
+	var from transfer.Source
+	other, path, err := f.openOther(ctx, "SOURCE", source, stderr)
+	switch {
+	case err != nil:
 		return endedEarly(code(), err)
+	case other != nil:
+		defer func() { _ = other.close() }() // nothing was written
+		from = other.Server
+	default:
+		file, err := transfer.OpenFile(path)
+		if err != nil {
+			return usagef("SOURCE: %w", err)
+		}
+		defer file.Close()
+		from = file
 	}
-	defer shut()
-	to, err := f.openHome(ctx, stderr, given)
+	to, err := f.openBackend(ctx, stderr, given)
 	if err != nil {
 		return endedEarly(code(), err)
 	}
@@ -71,40 +87,4 @@ func endedEarly(code int, err error) error {
 		return failf(code, "interrupted: nothing was done")
 	}
 	return err
-}
-
-func (f *moveFlags) openSource(ctx context.Context, source string, stderr io.Writer) (transfer.Source, func(), error) {
-	if dir, ok := embeddedPath(source); ok {
-		if dir == "" {
-			return nil, nil, usagef("SOURCE is %w", errInMemory)
-		}
-		if err := sourceDir("SOURCE", dir); err != nil {
-			return nil, nil, err
-		}
-		d, err := openDir(ctx, dir, stderr)
-		if err != nil {
-			return nil, nil, err
-		}
-		return d.Server, func() { _ = d.close() }, nil // nothing was written
-	}
-	path, err := filePath("SOURCE", source)
-	if err != nil {
-		return nil, nil, err
-	}
-	if path == "" {
-		raw, err := f.otherURL(source)
-		if err != nil {
-			return nil, nil, err
-		}
-		s, err := openRemote(ctx, "source", raw)
-		if err != nil {
-			return nil, nil, err
-		}
-		return s, s.Close, nil
-	}
-	file, err := transfer.OpenFile(path)
-	if err != nil {
-		return nil, nil, usagef("SOURCE: %w", err)
-	}
-	return file, file.Close, nil
 }

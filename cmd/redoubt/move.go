@@ -47,11 +47,10 @@ func (f *moveFlags) flags(flags *pflag.FlagSet, other, what string) {
 	jsonFlag(flags, &f.asJSON, "print a JSON object")
 }
 
-// A home is the server, or the engine in this process, that --backend or --dir names.
-type home struct {
+// A place is a server, or the engine of a directory, that keys are copied from or to.
+type place struct {
 	*transfer.Server
 	close func() error
-	shown string
 }
 
 var errInMemory = errors.New("embedded:, which is the memory of another process; name its server, like redis://127.0.0.1:6380, or a directory, like embedded:/path")
@@ -64,8 +63,8 @@ type namedEngine struct {
 
 func (e namedEngine) Name() string { return e.dir }
 
-// openHome opens the server or the directory that --backend or --dir names.
-func (f *moveFlags) openHome(ctx context.Context, stderr io.Writer, given bool) (*home, error) {
+// openBackend opens the server or the directory that --backend or --dir names.
+func (f *moveFlags) openBackend(ctx context.Context, stderr io.Writer, given bool) (*place, error) {
 	path, embedded := embeddedPath(f.backend)
 	switch {
 	case embedded && path == "" && f.dir == "":
@@ -84,7 +83,7 @@ func (f *moveFlags) openHome(ctx context.Context, stderr io.Writer, given bool) 
 		if err != nil {
 			return nil, err
 		}
-		return &home{s, func() error { s.Close(); return nil }, s.Name()}, nil
+		return serverPlace(s), nil
 	}
 	if given {
 		return nil, usagef("both backend and dir are given; leave out one of the two, or set it to nothing with --dir '' or --backend ''")
@@ -92,8 +91,36 @@ func (f *moveFlags) openHome(ctx context.Context, stderr io.Writer, given bool) 
 	return openDir(ctx, f.dir, stderr)
 }
 
+// openOther opens the server or the directory that a SOURCE or TARGET names. For an RDB file it returns the
+// file's path instead.
+func (f *moveFlags) openOther(ctx context.Context, what, arg string, stderr io.Writer) (other *place, path string, err error) {
+	if dir, ok := embeddedPath(arg); ok {
+		if dir == "" {
+			return nil, "", usagef("%s is %w", what, errInMemory)
+		}
+		other, err = openDir(ctx, dir, stderr)
+		return other, "", err
+	}
+	if path, err = filePath(what, arg); err != nil || path != "" {
+		return nil, path, err
+	}
+	password, err := (&secret{file: f.otherPassword}).read()
+	if err != nil {
+		return nil, "", err
+	}
+	s, err := openRemote(ctx, strings.ToLower(what), withPassword(arg, password))
+	if err != nil {
+		return nil, "", err
+	}
+	return serverPlace(s), "", nil
+}
+
+func serverPlace(s *transfer.Server) *place {
+	return &place{s, func() error { s.Close(); return nil }}
+}
+
 // openDir opens the directory of an engine.
-func openDir(ctx context.Context, dir string, stderr io.Writer) (*home, error) {
+func openDir(ctx context.Context, dir string, stderr io.Writer) (*place, error) {
 	log, err := newLog(stderr, "warn", "text")
 	if err != nil {
 		return nil, err
@@ -111,7 +138,7 @@ func openDir(ctx context.Context, dir string, stderr io.Writer) (*home, error) {
 	if err != nil {
 		return nil, errors.Join(err, e.Close())
 	}
-	return &home{s, func() error { s.Close(); return e.Close() }, dir}, nil
+	return &place{s, func() error { s.Close(); return e.Close() }}, nil
 }
 
 // sourceDir refuses a missing directory: opening it would create it.
@@ -172,12 +199,6 @@ func filePath(what, s string) (string, error) {
 		return "", usagef("%s is a file on another machine; want file:///path", what)
 	}
 	return "", usagef("%s has the scheme %s; want redis, rediss, unix, embedded or file, or the path of an RDB file", what, shown(name))
-}
-
-// otherURL returns a SOURCE or TARGET with its password.
-func (f *moveFlags) otherURL(raw string) (string, error) {
-	password, err := (&secret{file: f.otherPassword}).read()
-	return withPassword(raw, password), err
 }
 
 // A movedState is the JSON form of an import or an export.

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestAskHealth: containers have no other program for their health check.
-func TestAskHealth(t *testing.T) {
+// TestHealthCommand: containers have no other program for their health check.
+func TestHealthCommand(t *testing.T) {
 	type reply struct {
 		code int
 		says string
