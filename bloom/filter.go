@@ -150,7 +150,7 @@ func (f *Filter) MayContainMany(ctx context.Context, items []string) ([]bool, er
 	todo := each(len(items))
 	for {
 		s := f.now.Load()
-		lost, err := f.look(ctx, s.current, items, todo, may)
+		lost, err := f.lookup(ctx, s.current, items, todo, may)
 		if err != nil || len(lost) == 0 {
 			return may, err
 		}
@@ -174,9 +174,9 @@ func each(n int) []int {
 	return all
 }
 
-// look reads the blocks of the items at the indexes in todo, and sets may to false for items that
+// lookup reads the blocks of the items at the indexes in todo, and sets may to false for items that
 // are not in them. It returns the indexes of items whose shard is lost.
-func (f *Filter) look(ctx context.Context, g generation, items []string, todo []int, may []bool) (lost []int, err error) {
+func (f *Filter) lookup(ctx context.Context, g generation, items []string, todo []int, may []bool) (lost []int, err error) {
 	for len(todo) > 0 {
 		now := todo[:min(len(todo), atOnce)]
 		todo = todo[len(now):]

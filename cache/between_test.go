@@ -104,7 +104,7 @@ func TestTagWhileItIsSet(t *testing.T) {
 // may be sent again.
 //
 // Promise: a command that takes a lease or sets a value is never sent twice.
-func TestWhatIsSentOnce(t *testing.T) {
+func TestLeasesAndSetsAreSentOnce(t *testing.T) {
 	t.Parallel()
 	e := onCluster(t)
 	conn, sentAgain := newHooked(e), map[string]bool{}

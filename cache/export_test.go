@@ -6,7 +6,7 @@ import "time"
 func (c *Cache[K, V]) RenewEvery(d time.Duration) { c.renewEvery = d }
 
 // Heard reports whether the local level is subscribed.
-func (c *Cache[K, V]) Heard() bool { return c.local.heard.Load() }
+func (c *Cache[K, V]) Heard() bool { return c.local.subscribed.Load() }
 
 // Resync makes the Cache ask for the server's clock at its next read.
 func (c *Cache[K, V]) Resync() { c.clock.told.Store(0) }

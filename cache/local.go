@@ -19,14 +19,14 @@ import (
 // the entries (it takes as much memory as they do), and entries by text (writing the key would
 // allocate at each hit).
 type local[K comparable, V any] struct {
-	entries *otter.Cache[K, *localEntry[V]]
-	clock   *clock
-	seed    maphash.Seed
-	stripes []atomic.Uint64
-	all     atomic.Uint64
-	heard   atomic.Bool  // the subscription is confirmed: invalidations arrive
-	origin  string       // begins the messages of this Cache
-	now     atomic.Int64 // the clock's mono, at most tick ago: reading the clock would take half the time of a hit
+	entries    *otter.Cache[K, *localEntry[V]]
+	clock      *clock
+	seed       maphash.Seed
+	stripes    []atomic.Uint64
+	all        atomic.Uint64
+	subscribed atomic.Bool  // the subscription is confirmed: invalidations arrive
+	origin     string       // begins the messages of this Cache
+	now        atomic.Int64 // the clock's mono, at most tick ago: reading the clock would take half the time of a hit
 }
 
 const tick = 20 * time.Millisecond
@@ -100,7 +100,7 @@ func (l *local[K, V]) epoch(text string) uint64 {
 
 // put stores an answer for a time, unless the key was invalidated since epoch.
 func (l *local[K, V]) put(p place[K], a answer[V], epoch uint64, ttl, inNeed time.Duration) {
-	if l == nil || ttl <= 0 || !l.heard.Load() {
+	if l == nil || ttl <= 0 || !l.subscribed.Load() {
 		return
 	}
 	e := &localEntry[V]{answer: a, stripe: l.stripe(p.text), epoch: epoch}
@@ -125,9 +125,9 @@ func (l *local[K, V]) flush() {
 	l.entries.InvalidateAll()
 }
 
-// hear is called with the messages of all Caches of the name, and with lost = true after a lost
+// onMessage is called with the messages of all Caches of the name, and with lost = true after a lost
 // connection.
-func (l *local[K, V]) hear(message string, lost bool) {
+func (l *local[K, V]) onMessage(message string, lost bool) {
 	if lost {
 		l.flush()
 		return
@@ -141,10 +141,10 @@ func (l *local[K, V]) hear(message string, lost bool) {
 // the local level keeps nothing.
 func (c *Cache[K, V]) listen() {
 	for wait := 10 * time.Millisecond; c.ctx.Err() == nil; wait = min(2*wait, time.Second) {
-		stop, err := c.client.Subscribe(c.ctx, c.channel, c.local.hear)
+		stop, err := c.client.Subscribe(c.ctx, c.channel, c.local.onMessage)
 		if err == nil {
 			c.local.flush() // earlier values may have been invalidated
-			c.local.heard.Store(true)
+			c.local.subscribed.Store(true)
 			<-c.ctx.Done()
 			stop()
 			return

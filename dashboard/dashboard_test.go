@@ -60,7 +60,7 @@ func ask(t *testing.T, server *httptest.Server, method, path, name, password str
 }
 
 // People of a Go program's dashboard look only, unless AllowWrites is set, and need the password.
-func TestWhoMay(t *testing.T) {
+func TestPasswordAndAllowWrites(t *testing.T) {
 	for _, c := range []struct {
 		opts                 dashboard.Options
 		name, password       string

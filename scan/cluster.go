@@ -30,8 +30,8 @@ type snapshot struct {
 	keys    int64
 }
 
-// look asks all primaries, at the same time.
-func look(ctx context.Context, client *redoubt.Client) (*snapshot, error) {
+// takeSnapshot asks all primaries, at the same time.
+func takeSnapshot(ctx context.Context, client *redoubt.Client) (*snapshot, error) {
 	conns, err := client.Primaries(ctx)
 	if err != nil {
 		return nil, err
@@ -39,7 +39,7 @@ func look(ctx context.Context, client *redoubt.Client) (*snapshot, error) {
 	nodes, errs := make([]*node, len(conns)), make([]error, len(conns))
 	var wg sync.WaitGroup
 	for i, conn := range conns {
-		wg.Go(func() { nodes[i], errs[i] = ask(ctx, conn) })
+		wg.Go(func() { nodes[i], errs[i] = describe(ctx, conn) })
 	}
 	wg.Wait()
 	s := &snapshot{nodes: map[string]*node{}}
@@ -61,8 +61,8 @@ func look(ctx context.Context, client *redoubt.Client) (*snapshot, error) {
 
 var infoServer = redoubt.Cmd{Name: "INFO", Args: []string{"server"}, Flags: redoubt.ReadOnly}
 
-// ask makes one primary describe itself: one round trip, two on a cluster.
-func ask(ctx context.Context, conn redoubt.Conn) (*node, error) {
+// describe asks one primary for its state and its table of slots: one round trip, two on a cluster.
+func describe(ctx context.Context, conn redoubt.Conn) (*node, error) {
 	replies := conn.Pipeline(ctx, []redoubt.Cmd{infoServer, {Name: "DBSIZE", Flags: redoubt.ReadOnly}})
 	info, err := replies[0].Text()
 	if err != nil {

@@ -22,9 +22,9 @@ const (
 
 	leastPause, mostPause = 20 * time.Millisecond, time.Second
 
-	// lookAgain is how often a scan of a cluster asks which slots are moving. A slot that leaves a node and
-	// comes back between two looks can cost the scan keys of that slot.
-	lookAgain = time.Second
+	// snapshotInterval is how often a scan of a cluster asks which slots are moving. A slot that leaves a node and
+	// comes back between two snapshots can cost the scan keys of that slot.
+	snapshotInterval = time.Second
 )
 
 // A keyWalk scans the keys of all primaries.
@@ -50,7 +50,7 @@ func (w *keyWalk) progress() Progress { return Progress{w.looked, w.total} }
 func (w *keyWalk) run(ctx context.Context, job job, each func(*page) (bool, error)) error {
 	var waited, pause time.Duration
 	for restarts := 0; ; {
-		now, err := w.look(ctx)
+		now, err := w.takeSnapshot(ctx)
 		if err != nil {
 			return err
 		}
@@ -75,7 +75,7 @@ func (w *keyWalk) run(ctx context.Context, job job, each func(*page) (bool, erro
 				w.plan.covered.addAll(&stuck)
 				w.begun, w.total, w.cluster = true, now.keys, now.cluster
 			}
-			replaced, left, err := w.goOver(ctx, now, job, each)
+			replaced, left, err := w.scanParts(ctx, now, job, each)
 			if err != nil || left {
 				return err
 			}
@@ -106,12 +106,12 @@ func wait(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// look asks the primaries, and asks once more when one does not answer: by then another node may have
+// takeSnapshot asks the primaries, and asks once more when one does not answer: by then another node may have
 // taken its place.
-func (w *keyWalk) look(ctx context.Context) (*snapshot, error) {
-	now, err := look(ctx, w.client)
+func (w *keyWalk) takeSnapshot(ctx context.Context) (*snapshot, error) {
+	now, err := takeSnapshot(ctx, w.client)
 	if err != nil && ctx.Err() == nil && !refused(err) {
-		now, err = look(ctx, w.client)
+		now, err = takeSnapshot(ctx, w.client)
 	}
 	if err != nil && ctx.Err() != nil {
 		err = ctx.Err()
@@ -125,10 +125,10 @@ func refused(err error) bool {
 	return ok || errors.Is(err, errNameless) || errors.Is(err, redoubt.ErrClosed)
 }
 
-// goOver scans all parts of the plan, each on its own goroutine. It returns when they have ended: after
+// scanParts scans all parts of the plan, each on its own goroutine. It returns when they have ended: after
 // the last page, after the first error, or after a break of the loop. replaced is set when a part met
 // another server process than it began with.
-func (w *keyWalk) goOver(ctx context.Context, now *snapshot, job job, each func(*page) (bool, error)) (replaced, left bool, err error) {
+func (w *keyWalk) scanParts(ctx context.Context, now *snapshot, job job, each func(*page) (bool, error)) (replaced, left bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	pages := make(chan page)
 	var wg sync.WaitGroup
@@ -142,14 +142,14 @@ func (w *keyWalk) goOver(ctx context.Context, now *snapshot, job job, each func(
 		}
 		wg.Go(func() { w.fetch(ctx, now.nodes[p.node].conn, p, p.cursor, p.mark, process, fetched) })
 	}
-	looks := make(chan *snapshot)
+	snapshots := make(chan *snapshot)
 	if w.cluster {
-		wg.Go(func() { w.lookOften(ctx, looks) })
+		wg.Go(func() { w.watchSnapshots(ctx, snapshots) })
 	}
 	for running := len(w.plan.parts); running > 0; {
 		var p page
 		select {
-		case now := <-looks:
+		case now := <-snapshots:
 			for _, part := range w.plan.parts {
 				if !part.ended {
 					part.observe(now)
@@ -190,15 +190,15 @@ func (w *keyWalk) goOver(ctx context.Context, now *snapshot, job job, each func(
 	return replaced, false, nil
 }
 
-// lookOften sends how the primaries describe themselves, about every lookAgain.
-func (w *keyWalk) lookOften(ctx context.Context, looks chan<- *snapshot) {
-	for wait(ctx, lookAgain) == nil {
-		now, err := look(ctx, w.client)
+// watchSnapshots sends how the primaries describe themselves, about every snapshotInterval.
+func (w *keyWalk) watchSnapshots(ctx context.Context, snapshots chan<- *snapshot) {
+	for wait(ctx, snapshotInterval) == nil {
+		now, err := takeSnapshot(ctx, w.client)
 		if err != nil {
 			continue // the pages or the next round will say so
 		}
 		select {
-		case looks <- now:
+		case snapshots <- now:
 		case <-ctx.Done():
 		}
 	}
@@ -232,7 +232,7 @@ func work(ctx context.Context, job job, process string, fetched <-chan page, pag
 // hasGone reports whether the node of a part that ended with an error is no longer a primary, or is
 // another process.
 func (w *keyWalk) hasGone(ctx context.Context, p *part) bool {
-	now, err := look(ctx, w.client)
+	now, err := takeSnapshot(ctx, w.client)
 	if err != nil {
 		return false
 	}

@@ -207,7 +207,7 @@ func TestMoreExpiredThanABatch(t *testing.T) {
 // Reservations that nobody ends don't pile up, nor do ids that are over.
 //
 // Promise: The reservations of one TTL and of the last hour bound the stored data.
-func TestNothingPilesUp(t *testing.T) {
+func TestStoredDataIsBounded(t *testing.T) {
 	eachFrozen(t, func(t *testing.T, e *env) {
 		v := e.items()
 		_, err := v.Set(t.Context(), "a", 1_000_000)

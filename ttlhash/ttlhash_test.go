@@ -334,7 +334,7 @@ func TestDeadlines(t *testing.T) {
 // One of several callers takes a field, or sets an absent one.
 //
 // Promise: Of several callers that set an absent field, or take a field, one succeeds.
-func TestOneWins(t *testing.T) {
+func TestOneOfSeveralCallersSucceeds(t *testing.T) {
 	each(t, func(t *testing.T, e *env) {
 		for i := range 20 {
 			var set, taken atomic.Int64

@@ -104,7 +104,7 @@ type Env struct {
 	locks      *lock.RWMutex
 	fair       *lock.Mutex
 	semaphores *lock.Semaphore
-	bells      bells
+	wakers     queueWakers
 	takers     takers
 	// Of limits that are kept on the server.
 	stored *ratelimitwire.Limiter

@@ -78,7 +78,7 @@ func (env *Env) takeNow(t take) Plan {
 		if err != nil {
 			return appendError(dst, err)
 		}
-		env.bells.heard(t.keys, pumped.Next)
+		env.wakers.expect(t.keys, pumped.Next)
 		if bad := pumped.KillUnreadable(); len(bad) > 0 {
 			env.Client.Go(func() { env.giveBack(context.Background(), t.keys, bad) })
 		}
@@ -139,13 +139,13 @@ func (env *Env) await(ctx context.Context, t take) ([]wire.Taken, error) {
 		return nil, err
 	}
 	if len(p.Taken) > 0 {
-		env.bells.heard(t.keys, p.Next)
+		env.wakers.expect(t.keys, p.Next)
 		return p.Taken, nil
 	}
-	e := env.bells.listen(env.Client, t.keys, t.pump.Lease)
+	e := env.wakers.add(env.Client, t.keys, t.pump.Lease)
 	e.expect(p.Next)
-	owes := false
-	defer func() { e.leave(owes) }()
+	unused := false
+	defer func() { e.leave(unused) }()
 	waiting := Waiting(ctx)
 	for {
 		select {
@@ -158,9 +158,9 @@ func (env *Env) await(ctx context.Context, t take) ([]wire.Taken, error) {
 			}
 			return nil, context.Cause(waiting)
 		}
-		e.looks()
+		e.read()
 		if p, err = env.pump(ctx, t); err != nil {
-			owes = true
+			unused = true
 			return nil, err
 		}
 		// Also after a successful take: other clients wait for the next due message, and

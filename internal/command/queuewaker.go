@@ -12,96 +12,96 @@ import (
 )
 
 const (
-	// bellSlice is how long a bell blocks on the server. It is a safety net: a timer in this
+	// blockTimeSlice is how long a waker blocks on the server. It is a safety net: a timer in this
 	// process waits for due messages.
-	bellSlice = 10 * time.Second
-	// bellLate is by how much a server may miss the end of a slice before its
+	blockTimeSlice = 10 * time.Second
+	// blockGrace is by how much a server may miss the end of a slice before its
 	// connection counts as dead.
-	bellLate = 2 * time.Second
-	// bellLinger is how long a bell stays for the next waiter.
-	bellLinger = time.Second
-	// bellPause is the pause after a failed slice.
-	bellPause = 250 * time.Millisecond
-	// shortLease is the shortest lease whose end a bell rings for without knowing of it.
+	blockGrace = 2 * time.Second
+	// wakerLinger is how long a waker stays for the next waiter.
+	wakerLinger = time.Second
+	// failurePause is the pause after a failed slice.
+	failurePause = 250 * time.Millisecond
+	// shortLease is the shortest lease whose end a waker expects when it does not know the lease.
 	shortLease = 100 * time.Millisecond
 )
 
-// bells wake clients that wait for messages. A queue has one bell for all its waiters, so
+// queueWakers wake clients that wait for messages. A queue has one waker for all its waiters, so
 // a waiter costs no connection of its own.
-type bells struct {
+type queueWakers struct {
 	mu sync.Mutex
-	of map[string]*bell // by the key of the marker; guarded by mu
+	of map[string]*queueWaker // by the key of the marker; guarded by mu
 }
 
-// A bell blocks on the marker of a queue and has a timer for the next message that is due later. When
+// A queueWaker blocks on the marker of a queue and has a timer for the next message that is due later. When
 // either says that a message may be taken, it wakes the waiter that has waited longest, and that waiter
 // pumps. The marker is only a hint: a process that takes it and then doesn't pump puts it back.
-type bell struct {
-	bells   *bells
+type queueWaker struct {
+	wakers  *queueWakers
 	client  *redoubt.Client
 	keys    wire.Keys
-	changed chan struct{} // ears or next has changed
+	changed chan struct{} // waiters or next has changed
 
-	// Guarded by bells.mu:
-	ears []*ear    // in the order of their arrival
-	next time.Time // when a message may be due; zero: unknown
+	// Guarded by wakers.mu:
+	waiters []*queueWaiter // in the order of their arrival
+	next    time.Time      // when a message may be due; zero: unknown
 }
 
-// An ear is a waiter.
-type ear struct {
-	bell  *bell
+// A queueWaiter is a client that waits for a message of a queue.
+type queueWaiter struct {
+	waker *queueWaker
 	lease time.Duration
 	c     chan struct{} // pump now
-	rung  bool          // c was sent to and not read; guarded by bells.mu
+	woken bool          // c was sent to and not read; guarded by wakers.mu
 }
 
-// listen adds a waiter that will take messages for a lease.
-func (bs *bells) listen(client *redoubt.Client, keys wire.Keys, lease time.Duration) *ear {
-	bs.mu.Lock()
-	defer bs.mu.Unlock()
-	b := bs.of[keys.Wake()]
-	if b == nil {
-		b = &bell{bells: bs, client: client, keys: keys, changed: make(chan struct{}, 1)}
-		if bs.of == nil {
-			bs.of = map[string]*bell{}
+// add adds a waiter that will take messages for a lease.
+func (ws *queueWakers) add(client *redoubt.Client, keys wire.Keys, lease time.Duration) *queueWaiter {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	w := ws.of[keys.Wake()]
+	if w == nil {
+		w = &queueWaker{wakers: ws, client: client, keys: keys, changed: make(chan struct{}, 1)}
+		if ws.of == nil {
+			ws.of = map[string]*queueWaker{}
 		}
-		bs.of[keys.Wake()] = b
-		client.Go(b.run)
+		ws.of[keys.Wake()] = w
+		client.Go(w.run)
 	}
-	e := &ear{bell: b, lease: max(lease, shortLease), c: make(chan struct{}, 1)}
-	b.ears = append(b.ears, e)
-	b.change()
+	e := &queueWaiter{waker: w, lease: max(lease, shortLease), c: make(chan struct{}, 1)}
+	w.waiters = append(w.waiters, e)
+	w.change()
 	return e
 }
 
-// looks notes that c was read. Call it before the pump, so that later rings count.
-func (e *ear) looks() {
-	e.bell.bells.mu.Lock()
-	defer e.bell.bells.mu.Unlock()
-	e.rung = false
+// read notes that c was read. Call it before the pump, so that later wake-ups count.
+func (e *queueWaiter) read() {
+	e.waker.wakers.mu.Lock()
+	defer e.waker.wakers.mu.Unlock()
+	e.woken = false
 }
 
 // expect notes the time until the next message is due, as a pump returned it; negative: unknown.
-func (e *ear) expect(next time.Duration) {
-	e.bell.bells.mu.Lock()
-	defer e.bell.bells.mu.Unlock()
-	e.bell.expect(next)
+func (e *queueWaiter) expect(next time.Duration) {
+	e.waker.wakers.mu.Lock()
+	defer e.waker.wakers.mu.Unlock()
+	e.waker.expect(next)
 }
 
-// heard notes the time until the next message is due, from a pump of a client that does not wait.
-func (bs *bells) heard(keys wire.Keys, next time.Duration) {
-	bs.mu.Lock()
-	defer bs.mu.Unlock()
-	if b := bs.of[keys.Wake()]; b != nil {
-		b.expect(next)
+// expect notes the time until the next message is due, from a pump of a client that does not wait.
+func (ws *queueWakers) expect(keys wire.Keys, next time.Duration) {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	if w := ws.of[keys.Wake()]; w != nil {
+		w.expect(next)
 	}
 }
 
-// expect makes the bell ring when the next message is due, and at the latest at the end of a
+// expect makes the waker wake a waiter when the next message is due, and at the latest at the end of a
 // lease that another process takes meanwhile: if that process dies, nothing else wakes a
-// waiter. It assumes that leases elsewhere are as long as here. bells.mu is held.
-func (b *bell) expect(next time.Duration) {
-	for _, e := range b.ears {
+// waiter. It assumes that leases elsewhere are as long as here. wakers.mu is held.
+func (w *queueWaker) expect(next time.Duration) {
+	for _, e := range w.waiters {
 		if next < 0 || e.lease < next {
 			next = e.lease
 		}
@@ -109,146 +109,146 @@ func (b *bell) expect(next time.Duration) {
 	if next < 0 {
 		return
 	}
-	if at := time.Now().Add(next); b.next.IsZero() || at.Before(b.next) {
-		b.next = at
-		b.change()
+	if at := time.Now().Add(next); w.next.IsZero() || at.Before(w.next) {
+		w.next = at
+		w.change()
 	}
 }
 
-// leave removes a waiter. owes: the bell rang for e, and e did not pump.
-func (e *ear) leave(owes bool) {
-	b := e.bell
-	b.bells.mu.Lock()
-	b.ears = slices.DeleteFunc(b.ears, func(o *ear) bool { return o == e })
-	owes = owes || e.rung
-	b.change()
-	b.bells.mu.Unlock()
-	if owes && !b.ring() {
-		b.client.Go(b.mark)
+// leave removes a waiter. unused: e was woken and did not pump.
+func (e *queueWaiter) leave(unused bool) {
+	w := e.waker
+	w.wakers.mu.Lock()
+	w.waiters = slices.DeleteFunc(w.waiters, func(o *queueWaiter) bool { return o == e })
+	unused = unused || e.woken
+	w.change()
+	w.wakers.mu.Unlock()
+	if unused && !w.wake() {
+		w.client.Go(w.mark)
 	}
 }
 
-// change makes run read ears and next again. bells.mu is held.
-func (b *bell) change() {
+// change makes run read waiters and next again. wakers.mu is held.
+func (w *queueWaker) change() {
 	select {
-	case b.changed <- struct{}{}:
+	case w.changed <- struct{}{}:
 	default:
 	}
 }
 
-// ring rings for the first waiter and reports whether there is one.
-func (b *bell) ring() bool {
-	b.bells.mu.Lock()
-	defer b.bells.mu.Unlock()
-	for _, e := range b.ears {
-		if !e.rung {
-			e.rung = true
+// wake wakes the first waiter and reports whether there is one.
+func (w *queueWaker) wake() bool {
+	w.wakers.mu.Lock()
+	defer w.wakers.mu.Unlock()
+	for _, e := range w.waiters {
+		if !e.woken {
+			e.woken = true
 			e.c <- struct{}{}
 			return true
 		}
 	}
-	return len(b.ears) > 0 // all of them are about to pump
+	return len(w.waiters) > 0 // all of them are about to pump
 }
 
 // mark puts the marker back for consumers elsewhere.
-func (b *bell) mark() {
+func (w *queueWaker) mark() {
 	ctx, cancel := context.WithTimeout(redoubt.Patient(context.Background()), undoTimeout)
 	defer cancel()
 	// If that fails they pump at the end of their slices.
-	_ = b.client.Do(ctx, wire.PumpCmd(b.keys, wire.Pump{Consumer: noConsumer, Take: wire.NewTake(), N: wire.Leave, Lease: time.Second}))
+	_ = w.client.Do(ctx, wire.PumpCmd(w.keys, wire.Pump{Consumer: noConsumer, Take: wire.NewTake(), N: wire.Leave, Lease: time.Second}))
 }
 
 // run ends when there was no waiter for a while.
-func (b *bell) run() {
+func (w *queueWaker) run() {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	for {
 		popped := make(chan redoubt.Reply, 1)
-		go func() { popped <- b.block(ctx) }()
-		r, ok := b.await(popped)
+		go func() { popped <- w.block(ctx) }()
+		r, ok := w.await(popped)
 		if !ok {
 			cancel()
 			<-popped
-			b.mark() // it may have been popped meanwhile
+			w.mark() // it may have been popped meanwhile
 			return
 		}
-		if b.ring() {
+		if w.wake() {
 			if r.Err != nil {
-				time.Sleep(bellPause)
+				time.Sleep(failurePause)
 			}
 			continue
 		}
 		// No waiter: popping again would only pop the marker that was put back.
-		if b.end() {
-			b.mark()
+		if w.end() {
+			w.mark()
 			return
 		}
 	}
 }
 
-func (b *bell) block(ctx context.Context) redoubt.Reply {
-	ctx, cancel := context.WithTimeout(ctx, bellSlice+bellLate)
+func (w *queueWaker) block(ctx context.Context) redoubt.Reply {
+	ctx, cancel := context.WithTimeout(ctx, blockTimeSlice+blockGrace)
 	defer cancel()
-	return b.client.Do(ctx, redoubt.Cmd{
-		Name: "BZPOPMIN", Keys: []string{b.keys.Wake()},
-		Args: []string{strconv.Itoa(int(bellSlice / time.Second))}, Flags: redoubt.Blocking,
+	return w.client.Do(ctx, redoubt.Cmd{
+		Name: "BZPOPMIN", Keys: []string{w.keys.Wake()},
+		Args: []string{strconv.Itoa(int(blockTimeSlice / time.Second))}, Flags: redoubt.Blocking,
 	})
 }
 
-// await returns the reply of a slice, and rings when a message is due. ok is false when there is
-// no waiter any more and the bell is removed.
-func (b *bell) await(popped <-chan redoubt.Reply) (r redoubt.Reply, ok bool) {
+// await returns the reply of a slice, and wakes a waiter when a message is due. ok is false when there is
+// no waiter any more and the waker is removed.
+func (w *queueWaker) await(popped <-chan redoubt.Reply) (r redoubt.Reply, ok bool) {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for {
-		wait, deserted := b.until()
+		wait, deserted := w.until()
 		timer.Reset(wait)
 		select {
 		case r := <-popped:
 			return r, true
-		case <-b.changed:
+		case <-w.changed:
 		case <-timer.C:
-			if deserted && b.end() {
+			if deserted && w.end() {
 				return redoubt.Reply{}, false
 			}
-			if !deserted && b.isDue() {
-				b.ring()
+			if !deserted && w.isDue() {
+				w.wake()
 			}
 		}
 	}
 }
 
 // until returns how long to wait for the marker.
-func (b *bell) until() (wait time.Duration, deserted bool) {
-	b.bells.mu.Lock()
-	defer b.bells.mu.Unlock()
+func (w *queueWaker) until() (wait time.Duration, deserted bool) {
+	w.wakers.mu.Lock()
+	defer w.wakers.mu.Unlock()
 	switch {
-	case len(b.ears) == 0:
-		return bellLinger, true
-	case b.next.IsZero():
+	case len(w.waiters) == 0:
+		return wakerLinger, true
+	case w.next.IsZero():
 		return time.Hour, false
 	}
-	return max(0, time.Until(b.next)), false
+	return max(0, time.Until(w.next)), false
 }
 
 // isDue reports, once, that the next message is due.
-func (b *bell) isDue() bool {
-	b.bells.mu.Lock()
-	defer b.bells.mu.Unlock()
-	if b.next.IsZero() || time.Now().Before(b.next) {
+func (w *queueWaker) isDue() bool {
+	w.wakers.mu.Lock()
+	defer w.wakers.mu.Unlock()
+	if w.next.IsZero() || time.Now().Before(w.next) {
 		return false
 	}
-	b.next = time.Time{}
+	w.next = time.Time{}
 	return true
 }
 
-// end removes the bell, unless it has a waiter.
-func (b *bell) end() bool {
-	b.bells.mu.Lock()
-	defer b.bells.mu.Unlock()
-	if len(b.ears) > 0 {
+// end removes the waker, unless it has a waiter.
+func (w *queueWaker) end() bool {
+	w.wakers.mu.Lock()
+	defer w.wakers.mu.Unlock()
+	if len(w.waiters) > 0 {
 		return false
 	}
-	delete(b.bells.of, b.keys.Wake())
+	delete(w.wakers.of, w.keys.Wake())
 	return true
 }

@@ -89,7 +89,7 @@ func TestBellRingsForWhatIsAbandoned(t *testing.T) {
 			})
 		})
 	}
-	// No bell here knows that lease: the bell rings once per shortest lease of the waiters, whichever
+	// No waker here knows that lease: one wakes a waiter once per shortest lease of the waiters, whichever
 	// waiter it rang for before.
 	t.Run("elsewhere", func(t *testing.T) {
 		inABubble(t, func(t *testing.T, env *command.Env) {

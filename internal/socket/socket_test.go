@@ -128,7 +128,7 @@ func TestAFailedWriteSaysSo(t *testing.T) {
 // A TLS connection, for instance.
 type noSocket struct{ net.Conn }
 
-func TestWhatIsNoSocketIsUsedAsItIs(t *testing.T) {
+func TestOtherConnsAreUsedUnchanged(t *testing.T) {
 	a, b := net.Pipe()
 	defer a.Close()
 	defer b.Close()

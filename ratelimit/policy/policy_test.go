@@ -168,11 +168,11 @@ func TestDegraded(t *testing.T) {
 	}
 }
 
-// TestWhoHangsUpDoesNotPass: not even where failures are open.
+// TestDisconnectedClientDoesNotPass: a client that disconnects does not pass, even if requests pass when a limiter fails.
 //
 // Promise: When a limiter fails, the options decide whether a request passes;
 // a request whose ctx has ended never passes.
-func TestWhoHangsUpDoesNotPass(t *testing.T) {
+func TestDisconnectedClientDoesNotPass(t *testing.T) {
 	s := newSet(t, policy.Options[string]{OnError: func(string, string, error) { t.Error("an ended request is no error of the limiter") }},
 		policy.Policy[string]{Name: "api", Limiter: &fake{}})
 	ctx, cancel := context.WithCancel(t.Context())

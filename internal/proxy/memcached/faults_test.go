@@ -58,14 +58,14 @@ func TestOrder(t *testing.T) {
 // patient is a time-out of servers that are well, on a machine that may stand still.
 const patient = 5 * time.Second
 
-// TestNothingCrosses: many clients, some of them without answers, while a server is
+// TestNoValueReachesAnotherClient: many clients, some of them without answers, while a server is
 // killed, frozen and started again. Each value names its key and its client.
 //
 // Promise: When a server is down, only its keys get an error, and no value reaches another key or
 // client.
 //
 // Promise: A retrieval gets a whole answer or one error.
-func TestNothingCrosses(t *testing.T) {
+func TestNoValueReachesAnotherClient(t *testing.T) {
 	length := 1500 * time.Millisecond
 	if os.Getenv("MEMCACHED_FAULTS") == "full" {
 		length = 2 * time.Minute

@@ -33,12 +33,12 @@ func TestManyClients(t *testing.T) {
 	}
 }
 
-// TestStepAside: a client that waits for a server that hangs, with a full buffer, holds up no client of the
+// TestWaitingClientLeavesItsLoop: a client that waits for a server that hangs, with a full buffer, holds up no client of the
 // same goroutine.
 //
 // Promise: A client that waits, for its own answers or for room at a server, holds up no other
 // client.
-func TestStepAside(t *testing.T) {
+func TestWaitingClientLeavesItsLoop(t *testing.T) {
 	const waiting, each = 20, 20
 	w := newEnv(t, 2, func(o *Options) { o.Timeout, o.MaxInFlight, o.MaxPending = -1, each/2, 4<<10 })
 	of := w.keysOf(1)
