@@ -448,3 +448,18 @@ func (c *consumer) limited(ctx context.Context, jobs []*Job) []error {
 func (c *consumer) serverError(ctx context.Context, err error) {
 	c.opts.OnEvent(ctx, Event{Kind: ServerError, Queue: c.name, Err: err})
 }
+
+// checkEviction reports a server that may evict keys. It retries until the server answers.
+func (c *consumer) checkEviction(ctx context.Context) {
+	for p := (pauses{}); ctx.Err() == nil; p.sleep(ctx.Done()) {
+		call, cancel := context.WithTimeout(ctx, pumpTimeout)
+		err := checkEviction(call, c.client, c.keys)
+		cancel()
+		if errors.Is(err, ErrEviction) {
+			c.serverError(ctx, err)
+		}
+		if err == nil || errors.Is(err, ErrEviction) {
+			return
+		}
+	}
+}

@@ -15,54 +15,6 @@ import (
 	"github.com/redoubt-go/redoubt/internal/resp"
 )
 
-// Open returns an engine. With opts.Dir it has the data that was saved there, and saves changes:
-// package [github.com/redoubt-go/redoubt/internal/engine/aof] says which changes survive a crash.
-// Reading a large log takes about a second for each million changes. When ctx ends before that,
-// Open gives up; later ctx has no effect.
-//
-// The error matches [aof.ErrLocked] when the directory is in use. It matches [aof.ErrCorrupt], and
-// is an [aof.CorruptError], when the directory is damaged; [aof.Repair] keeps the changes before
-// the damage. A torn end of the log, as a crash leaves it, is no error: see [Engine.Recovered].
-func Open(ctx context.Context, opts Options) (*Engine, error) {
-	if opts.ScriptSteps < 0 {
-		return nil, fmt.Errorf("engine: %d script steps: want 0 for no limit, or more", opts.ScriptSteps)
-	}
-	if err := opts.checkMemory(); err != nil {
-		return nil, err
-	}
-	e := create(opts)
-	fs := opts.fs
-	if fs == nil {
-		if opts.Dir == "" {
-			return e, nil
-		}
-		var err error
-		if fs, err = aof.Dir(opts.Dir); err != nil {
-			return nil, err
-		}
-	}
-	e.startLoading()
-	replay := e.replayer()
-	settings := aof.Options{Fsync: opts.Fsync, Fold: e.fold, CompactBytes: opts.CompactBytes, ReserveBytes: opts.reserve, Notice: e.logNotice}
-	log, found, err := aof.Open(fs, settings, func(r aof.Record) error {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		return replay(r)
-	})
-	if err != nil {
-		return nil, err
-	}
-	e.log, e.found, e.strict = log, found, opts.Fsync == aof.Always
-	e.endLoading()
-	e.tellDurability()
-	if t := found.Torn; t != nil && opts.Logger != nil {
-		opts.Logger.Warn("the end of the log was torn, by a crash or a power cut, and was cut off",
-			slog.String("file", t.File), slog.Int64("offset", t.Offset), slog.Int64("bytes", t.Bytes), slog.String("reason", t.Reason))
-	}
-	return e, nil
-}
-
 // Recovered returns how much Open found in the directory, and how much it cut off.
 func (e *Engine) Recovered() aof.Found { return e.found }
 

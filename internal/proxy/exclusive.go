@@ -3,7 +3,6 @@ package proxy
 import (
 	"context"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -32,98 +31,6 @@ type Exclusive struct {
 	fault *Fault        // the last reply was this, and not the server's; nil: it was
 	all   chan struct{} // gets a value when left is 0 again
 }
-
-// Borrow returns a connection that nobody else uses, an idle one if there is any. Call
-// [Exclusive.Return] once no state of the client is left in it, or Close. Borrow fails at once while the
-// server is known to be down.
-func (n *Node) Borrow(ctx context.Context, p resp.Protocol) (*Exclusive, error) {
-	if err := n.reachable(ctx, p); err != nil {
-		return nil, err
-	}
-	if x := n.takeIdle(p); x != nil {
-		return x, nil
-	}
-	x := &Exclusive{node: n, protocol: p, all: make(chan struct{}, 1)}
-	var err error
-	if x.d, err = n.Dedicate(ctx, p, x); err != nil {
-		return nil, err
-	}
-	n.borrowed.Add(1)
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.closed {
-		x.d.Close()
-		return nil, errClosed
-	}
-	n.lend(x)
-	return x, nil
-}
-
-// Dedicate opens a connection for listener alone. The caller closes it. Dedicate fails at once while the
-// server is known to be down.
-func (n *Node) Dedicate(ctx context.Context, p resp.Protocol, listener Listener) (*Dedicated, error) {
-	if !n.Returning() {
-		if err := n.reachable(ctx, p); err != nil {
-			return nil, err
-		}
-	}
-	return OpenDedicated(ctx, Options{Backend: n.backend, Protocol: p}, listener)
-}
-
-// reachable returns why the server can't be reached now, or nil. It waits for the first attempt to
-// connect.
-func (n *Node) reachable(ctx context.Context, p resp.Protocol) error {
-	u, err := n.Upstream(p)
-	if err != nil {
-		return err
-	}
-	if err := u.Ready(ctx); err != nil {
-		return err
-	}
-	l, err := u.get()
-	if err != nil {
-		return err
-	}
-	if l.silent() {
-		return errSilent
-	}
-	return nil
-}
-
-// takeIdle takes the connection that was used last, or returns nil.
-func (n *Node) takeIdle(p resp.Protocol) *Exclusive {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	for i, x := range slices.Backward(n.idle) {
-		if x.protocol != p {
-			continue
-		}
-		n.idle = slices.Delete(n.idle, i, i+1)
-		if x.d.alive() {
-			n.lend(x)
-			return x
-		}
-	}
-	return nil
-}
-
-// lend notes that x is borrowed. The caller holds mu.
-func (n *Node) lend(x *Exclusive) {
-	if n.lent == nil {
-		n.lent = make(map[*Exclusive]struct{})
-	}
-	n.lent[x] = struct{}{}
-}
-
-// Lent returns how many connections are borrowed, and how many are idle.
-func (n *Node) Lent() (out, idle int) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return len(n.lent), len(n.idle)
-}
-
-// Borrowed returns how many connections were made for Borrow.
-func (n *Node) Borrowed() uint64 { return n.borrowed.Load() }
 
 // Ask sends n commands and returns their replies, one after the other. When the connection is lost, an
 // error reply takes the place of each missing reply. When ctx ends before the last reply, Ask closes the
@@ -203,36 +110,6 @@ func (x *Exclusive) Close() {
 	delete(x.node.lent, x)
 	x.node.mu.Unlock()
 	x.d.Close()
-}
-
-// trim closes the connections that nobody has needed for a while.
-func (n *Node) trim() {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	old := 0 // the front: those used last are taken first
-	for old < len(n.idle) && time.Since(n.idle[old].since) >= idleTime {
-		n.idle[old].d.Close()
-		old++
-	}
-	n.idle = slices.Delete(n.idle, 0, old)
-	n.trimmer = nil
-	if len(n.idle) > 0 {
-		n.trimmer = time.AfterFunc(idleTime, n.trim)
-	}
-}
-
-// closeExclusive ends all connections, borrowed ones too. The caller holds mu and has set closed.
-func (n *Node) closeExclusive() {
-	if n.trimmer != nil {
-		n.trimmer.Stop()
-	}
-	for _, x := range n.idle {
-		x.d.Close()
-	}
-	for x := range n.lent {
-		x.d.Close()
-	}
-	n.idle = nil
 }
 
 // CountBy sets the counter of the memory of replies, until Return: see [Counted].

@@ -231,18 +231,6 @@ func (p *Pool) idle() bool {
 	return true
 }
 
-// idleNow reports whether nobody waits for a reply on the shared connections.
-func (n *Node) idleNow() bool {
-	for i := range n.upstreams {
-		if u := n.upstreams[i].Load(); u != nil {
-			if l := u.conn.Load(); l != nil && !l.idle() || u.isolation.busy() {
-				return false
-			}
-		}
-	}
-	return true
-}
-
 // Close ends all connections. It may be called more than once.
 func (p *Pool) Close() error {
 	p.mu.Lock()
@@ -266,114 +254,6 @@ func (p *Pool) Close() error {
 	return nil
 }
 
-// A Node is a server of a [Pool], and the connections to it.
-type Node struct {
-	pool    *Pool
-	server  ring.Server
-	backend Backend
-
-	watching sync.Once
-	watch    *outage.Watch // of what is told; nil: nothing is
-	replicas []*Node
-	replica  bool // it is one of these
-	gate     gate
-	role     role // of a replica
-
-	upstreams [2]atomic.Pointer[Upstream] // for RESP2 and RESP3
-	mu        sync.Mutex                  // guards making them, and what follows
-	closed    bool
-	idle      []*Exclusive // in the order in which they were given back
-	lent      map[*Exclusive]struct{}
-	trimmer   *time.Timer
-
-	// Guarded by Pool.mu.
-	failures int // since it last answered
-	ejected  bool
-	until    time.Time // when it may come back
-	timer    *time.Timer
-
-	ejectedAt time.Time // last
-
-	order uint64    // in which the nodes of a cluster were first heard of
-	used  time.Time // last, of such; guarded by cluster.mu
-
-	ejections, borrowed atomic.Uint64
-}
-
-// Name returns the server's name in the ring.
-func (n *Node) Name() string { return n.server.Name }
-
-// Backend opens connections to the server.
-func (n *Node) Backend() Backend { return n.backend }
-
-// Upstream returns the connection that all clients of a protocol share.
-func (n *Node) Upstream(p resp.Protocol) (*Upstream, error) {
-	at := &n.upstreams[p-resp.RESP2]
-	if u := at.Load(); u != nil {
-		return u, nil
-	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if u := at.Load(); u != nil {
-		return u, nil
-	}
-	if n.closed {
-		return nil, errClosed
-	}
-	u, err := newUpstream(n.config(p))
-	if err != nil {
-		return nil, err
-	}
-	at.Store(u)
-	return u, nil
-}
-
-func (n *Node) config(p resp.Protocol) config {
-	o := config{Options: Options{Backend: n.backend, Protocol: p, AskLimits: true}, probe: true, replica: n.replica, timeout: n.pool.opts.Timeout, soonest: n.pool.opts.soonest(), slow: n.pool.opts.SlowLog}
-	n.watching.Do(func() {
-		if told := n.pool.opts.Told; told != nil {
-			n.watch = outage.NewWatch(n.backend.Name(), told)
-		}
-	})
-	o.Watch, o.node = n.watch, n
-	if n.pool.cluster != nil {
-		o.clustered = n
-	}
-	if !n.replica {
-		o.Scripts, o.health = n.pool.opts.Scripts, health{failed: n.failed, answered: n.answered}
-	}
-	return o
-}
-
-// Stats returns the counters of the shared connections that have been used, by
-// version of RESP.
-func (n *Node) Stats() map[resp.Protocol]Stats {
-	all := make(map[resp.Protocol]Stats)
-	for i := range n.upstreams {
-		if u := n.upstreams[i].Load(); u != nil {
-			s := u.Stats()
-			s.Up = s.Up && !n.role.stale.Load()
-			all[resp.RESP2+resp.Protocol(i)] = s //nolint:gosec // 0 or 1
-		}
-	}
-	return all
-}
-
-func (n *Node) close() {
-	for _, r := range n.replicas {
-		r.close()
-	}
-	n.mu.Lock()
-	n.closed = true
-	n.closeExclusive()
-	n.mu.Unlock()
-	for i := range n.upstreams {
-		if u := n.upstreams[i].Load(); u != nil {
-			_ = u.Close()
-		}
-	}
-}
-
 // Shares returns the part of all keys that each server has now, by name.
 func (p *Pool) Shares() map[string]float64 {
 	all := map[string]float64{}
@@ -387,4 +267,22 @@ func (p *Pool) Shares() map[string]float64 {
 		all[p.nodes[i].Name()] = share
 	}
 	return all
+}
+
+// HasTimeouts reports whether commands of the pool have time-outs of their own.
+func (p *Pool) HasTimeouts() bool { return len(p.opts.Timeouts) > 0 }
+
+// TimeoutOf returns the time-out of a command, by its name in lower case, as
+// [Upstream.WithTimeout] takes it.
+func (p *Pool) TimeoutOf(command string) time.Duration { return p.opts.Timeouts[command] }
+
+// soonest returns the shortest time-out, or 0 when there is none.
+func (o *PoolOptions) soonest() time.Duration {
+	d := o.Timeout
+	for _, t := range o.Timeouts {
+		if t > 0 && (d == 0 || t < d) {
+			d = t
+		}
+	}
+	return d
 }

@@ -76,21 +76,3 @@ func (t Sender) TrySendScript(c ReplyHandler, tag uint64, cmd *redoubt.Cmd) erro
 	}
 	return l.trySendScript(request{handler: c, tag: tag, timeout: t.timeout}, cmd)
 }
-
-// HasTimeouts reports whether commands of the pool have time-outs of their own.
-func (p *Pool) HasTimeouts() bool { return len(p.opts.Timeouts) > 0 }
-
-// TimeoutOf returns the time-out of a command, by its name in lower case, as
-// [Upstream.WithTimeout] takes it.
-func (p *Pool) TimeoutOf(command string) time.Duration { return p.opts.Timeouts[command] }
-
-// soonest returns the shortest time-out, or 0 when there is none.
-func (o *PoolOptions) soonest() time.Duration {
-	d := o.Timeout
-	for _, t := range o.Timeouts {
-		if t > 0 && (d == 0 || t < d) {
-			d = t
-		}
-	}
-	return d
-}

@@ -1,43 +1,69 @@
 package server
 
 import (
-	"github.com/redoubt-go/redoubt"
+	"fmt"
+	"strings"
+
 	"github.com/redoubt-go/redoubt/internal/acl"
 	"github.com/redoubt-go/redoubt/internal/command"
 )
 
-// Login returns the user with a name and a password, for another door than the listener, or nil. It takes
-// as long for a wrong name as for a wrong password.
-func (s *Server) Login(name, password string) *acl.User {
-	u, known := s.users.Load().byName[name]
-	if !known {
-		u = nobody
-	}
-	if !u.Admits([]byte(password)) {
-		s.stats.authFailures.Add(1)
-		return nil
-	}
-	return u
+// rights are what a client's user may do.
+type rights struct {
+	user      *acl.User // nil: the client may do all
+	positions []int     // of keys; scratch
 }
 
-// OpenUser returns the user of clients that have not logged in, or nil if they need a password.
-func (s *Server) OpenUser() *acl.User {
-	if u := s.users.Load(); u.open() {
-		return u.standard
+func (r *rights) limited() bool { return r.user != nil }
+
+// refusal returns the error for a command that the user may not run, or "". Unknown commands and
+// wrong numbers of arguments pass.
+func (r *rights) refusal(k *keySpec, h *handler, args [][]byte) string {
+	switch {
+	case h != nil && h.command != nil:
+		return r.refusalOfExtension(h, args)
+	case k != nil && k.Takes(len(args)):
+		return r.refusalOfRedis(k, args)
 	}
-	return nil
+	return ""
 }
 
-// Client returns the client with which the server's own commands wait, or nil in front of a pool that
-// refuses these commands. It is the server's, which closes it in front of a pool.
-func (s *Server) Client() *redoubt.Client { return s.opts.Client }
-
-// Decisions returns what the commands of rate limits have decided here: see [command.Env.Decisions].
-func (s *Server) Decisions() (all command.Decided, names map[string]command.Decided) {
-	if s.env == nil {
-		return all, nil
+func (r *rights) refusalOfRedis(k *keySpec, args [][]byte) string {
+	what := k.rights.Of(args)
+	if what == nil {
+		return fmt.Sprintf("ERR unknown subcommand '%.128s'. Try %s HELP.", args[1], strings.ToUpper(k.name))
 	}
-	return s.env.Decisions()
+	at, ok := k.positions(r.positions[:0], args)
+	r.positions = at
+	if !ok {
+		at = nil // it is sent nowhere
+	}
+	return r.user.Refuses(what, args, at)
+}
+
+func (r *rights) refusalOfExtension(h *handler, args [][]byte) string {
+	if h.command.CheckArity(len(args)) != "" {
+		return ""
+	}
+	text := r.user.Refuses(h.rights, args, h.command.Keys(len(args)))
+	inner := fenced(h, args)
+	if text != "" || inner == nil {
+		return text
+	}
+	k := lookupKeys(inner[0])
+	switch {
+	case k == nil:
+		return unknownInPool(inner)
+	case !k.Takes(len(inner)):
+		return "ERR wrong number of arguments for '" + k.name + "' command"
+	}
+	return r.refusalOfRedis(k, inner)
+}
+
+// surelyPermit reports whether the user may run a command of the most common kinds. It says false of
+// other kinds.
+func (r *rights) surelyPermit(k *keySpec, args [][]byte) bool {
+	return (k.single || k.fragments != nil) && k.Takes(len(args)) && r.refusalOfRedis(k, args) == ""
 }
 
 // Permits reports whether a user may run a command, one of Redis or of Redoubt's own, whose name is first.

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/internal/command"
 	"github.com/redoubt-go/redoubt/internal/rediscmd"
 	"github.com/redoubt-go/redoubt/internal/socket"
@@ -371,4 +372,16 @@ func (s *Server) stopAccepting() {
 	for l := range s.listeners {
 		_ = l.Close()
 	}
+}
+
+// Client returns the client with which the server's own commands wait, or nil in front of a pool that
+// refuses these commands. It is the server's, which closes it in front of a pool.
+func (s *Server) Client() *redoubt.Client { return s.opts.Client }
+
+// Decisions returns what the commands of rate limits have decided here: see [command.Env.Decisions].
+func (s *Server) Decisions() (all command.Decided, names map[string]command.Decided) {
+	if s.env == nil {
+		return all, nil
+	}
+	return s.env.Decisions()
 }
