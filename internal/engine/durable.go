@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/internal/engine/aof"
@@ -124,7 +125,11 @@ func (e *Engine) infoLog(b *strings.Builder) {
 	if t := e.found.Torn; t != nil {
 		torn = t.Bytes
 	}
-	fmt.Fprintf(b, "aof_torn_bytes:%d\r\n", torn)
+	synced := int64(-1)
+	if at := e.log.Synced(); !at.IsZero() {
+		synced = time.Since(at).Milliseconds()
+	}
+	fmt.Fprintf(b, "aof_torn_bytes:%d\r\naof_rewrites:%d\r\naof_last_sync_age_ms:%d\r\n", torn, e.log.Compactions(), synced)
 }
 
 // misconf is the reply to a write that can't be saved.

@@ -417,7 +417,11 @@ func TestInfoTellsOfTheLog(t *testing.T) {
 				}
 			}
 		}
+		has("aof_rewrites:0", "aof_last_sync_age_ms:-1")
 		run(s, "SET k v")
+		has("aof_last_sync_age_ms:0")
+		<-time.After(3 * time.Second) // of the bubble
+		has("aof_last_sync_age_ms:3000")
 		has("aof_enabled:1", "aof_fsync:always", "aof_base_size:0", "aof_last_write_status:ok", "aof_torn_bytes:0")
 		want(t, s, "CONFIG GET appendfsync", "*2\r\n$11\r\nappendfsync\r\n$6\r\nalways\r\n")
 		want(t, s, "BGREWRITEAOF", "+Background append only file rewriting started\r\n")
@@ -425,7 +429,7 @@ func TestInfoTellsOfTheLog(t *testing.T) {
 		if base, _ := e.log.Size(); base == 0 {
 			t.Error("nothing was compacted")
 		}
-		has("aof_rewrite_in_progress:0", "aof_last_bgrewrite_status:ok")
+		has("aof_rewrite_in_progress:0", "aof_last_bgrewrite_status:ok", "aof_rewrites:1", "aof_last_sync_age_ms:0")
 		disk.Fail(syscall.EIO, nil)
 		run(s, "SET k w")
 		has("aof_last_write_status:err")

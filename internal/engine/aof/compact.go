@@ -24,6 +24,7 @@ type compactor struct {
 	logs   atomic.Int64 // bytes in the logs behind the base
 	extra  atomic.Int64 // how much more they may have after a failure
 	err    atomic.Pointer[error]
+	done   atomic.Int64 // compactions since the log was opened
 }
 
 func (c *compactor) grown(n int64) { c.logs.Add(n) }
@@ -81,6 +82,9 @@ func (l *Log) CompactErr() error {
 	return nil
 }
 
+// Compactions returns how many compactions have succeeded since the log was opened.
+func (l *Log) Compactions() int64 { return l.compactor.done.Load() }
+
 // Compacting reports whether a compaction of the background is running.
 func (l *Log) Compacting() bool { return l.compactor.auto.Load() }
 
@@ -110,6 +114,9 @@ func (l *Log) Compact(ctx context.Context) error {
 		err = ErrClosed
 	}
 	c.err.Store(&err)
+	if err == nil {
+		c.done.Add(1)
+	}
 	return err
 }
 

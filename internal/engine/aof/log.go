@@ -7,6 +7,7 @@ import (
 	"io"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // A Policy says when the log is synced to disk.
@@ -106,6 +107,7 @@ type Log struct {
 	changed *sync.Cond    // saved, stuck or backlog
 	saved   atomic.Uint64 // the position up to which records are on disk, as far as the policy promises
 	backlog atomic.Int64  // bytes in pending and before it
+	synced  atomic.Int64  // when the last fsync ended, in ns since 1970; 0: none has
 	refusal atomic.Pointer[error]
 	stuck   atomic.Bool // pending can't be written
 
@@ -258,6 +260,14 @@ func (l *Log) After(position uint64, f func(error)) {
 	}
 	l.mu.Unlock()
 	f(err)
+}
+
+// Synced returns when the last fsync of the log ended, or the zero time before the first.
+func (l *Log) Synced() time.Time {
+	if at := l.synced.Load(); at != 0 {
+		return time.Unix(0, at)
+	}
+	return time.Time{}
 }
 
 // Err returns why no record should be appended now: the disk is full or fails. The log keeps the

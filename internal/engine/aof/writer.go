@@ -326,6 +326,7 @@ func (w *writer) endSync(r syncResult) error {
 		return r.err
 	}
 	w.synced = r.offset
+	w.l.synced.Store(time.Now().UnixNano())
 	w.mark()
 	w.l.saved.Store(r.written)
 	w.l.tell(nil)
