@@ -88,8 +88,8 @@ func openTab(t *testing.T, browser context.Context, options ...string) *tab {
 	}
 	p.do(chromedp.EmulateViewport(width, height),
 		call(network.Enable, network.EnableParams{}), call(log.Enable, cdp.Empty{}),
-		call(page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: counting}),
-		call(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}}))
+		call(page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: counting}))
+	p.scheme(scheme)
 	t.Cleanup(p.check)
 	return p
 }
@@ -238,6 +238,13 @@ func (p *tab) fits(what string) {
 		p.t.Errorf("%s is %d pixels too wide; the widest elements: %s", what, wide, eval[string](p,
 			`[...document.querySelectorAll("main *, header *")].filter((e) => e.getBoundingClientRect().right > innerWidth + 1).slice(0, 8).map((e) => e.tagName + "." + e.className).join(" ")`))
 	}
+}
+
+// scheme changes the theme of the system: light or dark.
+func (p *tab) scheme(scheme string) {
+	p.t.Helper()
+	p.do(call(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}}))
+	p.until(`matchMedia("(prefers-color-scheme: ` + scheme + `)").matches`)
 }
 
 // shoot writes a picture of the page to the folder that SCREENSHOTS names.

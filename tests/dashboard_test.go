@@ -111,6 +111,7 @@ func (s *served) fill(t *testing.T) {
 		"SEM.ACQUIRE geocoder 3 600000 LABEL node-1", "SEM.ACQUIRE geocoder 3 600000 LABEL node-2",
 		"LIMIT.DEFINE user:7 30 60000 16", "LIMIT.USE user:7 4", "LIMIT.TAKE user:8 1 10 60000 10",
 		"QUEUE.PUT later tomorrow ID later:1 DELAY 3600000",
+		"CL.THROTTLE login:ann 0 1 3600", "CL.THROTTLE login:ann 0 1 3600", "BF.ADD seen:mails ann@example.com",
 		"STOCK.SET sku:42 100", "STOCK.RESERVE sku:42 14 600000", "STOCK.SET sku:43 5")
 	for i := range 12 {
 		s.do(t, fmt.Sprintf(`QUEUE.PUT mail {"to":"ann%d@example.com","n":1.10} ID mail:%d`, i, i))
@@ -174,7 +175,7 @@ func TestDashboard(t *testing.T) {
 	if err := os.WriteFile(pools, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	all := []*served{serveDashboard(t, binary, "engine"), serveDashboard(t, binary, "redis", "--backend", back.URL()), serveDashboard(t, binary, "pool", "--pools", pools)}
+	all := []*served{serveDashboard(t, binary, "engine", "--dir", t.TempDir()), serveDashboard(t, binary, "redis", "--backend", back.URL()), serveDashboard(t, binary, "pool", "--pools", pools)}
 
 	t.Run("empty", func(t *testing.T) { testEmpty(t, browser, all[0]) })
 	for _, s := range all {
@@ -210,7 +211,8 @@ func testViews(t *testing.T, browser context.Context, s *served) {
 	if s.name == "pool" {
 		list = append(slices.Clip(list), struct{ view, title, text string }{"pools", "Pools", "one"})
 	} else {
-		list = append(slices.Clip(list), struct{ view, title, text string }{"engine", "", "Keys by type"})
+		text := map[string]string{"engine": "Last sync", "redis": "Keys by type"}[s.name]
+		list = append(slices.Clip(list), struct{ view, title, text string }{"engine", "", text})
 	}
 	for _, p := range []*tab{wide, phone} {
 		p.open(s.page, "overview")
@@ -224,9 +226,17 @@ func testViews(t *testing.T, browser context.Context, s *served) {
 			p.until(`document.getElementById("status").innerText === "live"`)
 			p.until(`![...document.querySelectorAll("main .error, .trouble")].length`)
 			p.fits(v.view)
-			p.shoot(map[*tab]string{wide: "wide-", phone: "phone-"}[p] + v.view)
+			if p == phone {
+				p.shoot("phone-" + v.view)
+				continue
+			}
+			p.shoot("light-" + v.view)
+			p.scheme("dark")
+			p.shoot("dark-" + v.view)
+			p.scheme("light")
 		}
 	}
+	testSeen(t, wide, s)
 	// A lock that appears is on the page with one of the next polls.
 	wide.open(s.page, "locks")
 	wide.shows("geocoder")
@@ -235,6 +245,32 @@ func testViews(t *testing.T, browser context.Context, s *served) {
 	// A search asks the server.
 	eval[bool](wide, `(() => { const e = document.getElementById("search"); e.value = "orders"; e.dispatchEvent(new Event("input")); return true; })()`)
 	wide.until(`document.querySelectorAll("main tbody tr").length === 1 && document.body.innerText.includes("orders:42")`)
+}
+
+// testSeen: what the server knows from the commands of its clients is on the page.
+func testSeen(t *testing.T, p *tab, s *served) {
+	p.open(s.page, "bloom")
+	p.shows("seen:mails")
+	p.open(s.page, "limits")
+	s.do(t, "CL.THROTTLE login:ann 0 1 3600", "LIMIT.TAKE user:9 1 1 60000 1", "LIMIT.TAKE user:9 1 1 60000 1")
+	p.until(`[...document.querySelectorAll("figure.chart")].some((e) => e.innerText.includes("Denials per second") && e.innerText.includes("login:ann") && e.innerText.includes("user:9"))`)
+	p.until(`[...document.querySelectorAll("tbody tr")].some((e) => e.innerText.includes("login:ann") && e.innerText.includes("CL.THROTTLE"))`)
+	p.shoot("denials")
+
+	ctx, cancel := context.WithCancel(t.Context())
+	taken := make(chan struct{})
+	go func() {
+		defer close(taken)
+		_ = s.rdb.Do(ctx, "QUEUE.TAKE", "later", 1, 60000, "BLOCK", 0).Err() // ends with ctx
+	}()
+	const takers = `[...document.querySelectorAll(".tile")].some((e) => e.innerText.includes("Waiting consumers") && e.querySelector("b").innerText === %s)`
+	p.open(s.page, "queues/bGF0ZXI")
+	p.until(takers, "1")
+	p.until(`document.querySelector("header.title h2").innerText === "later"`)
+	p.shoot("takers")
+	cancel()
+	<-taken
+	p.until(takers, "0")
 }
 
 // testActions: every action shows its object, does nothing when cancelled, and does what it says.

@@ -44,6 +44,20 @@ type bfInsert struct {
 // bfDefault is the chain that BF.ADD makes.
 var bfDefault = wire.ChainSpec{ErrorRate: 0.01, Capacity: 100, Expansion: 2}
 
+// Asked counts the calls of BF commands for one key: calls that make a filter or add items, and calls that
+// look items up.
+type Asked struct{ Adds, Looks uint64 }
+
+// Filters returns the keys that BF commands have used in this process, about a thousand at most.
+func (env *Env) Filters() map[string]Asked {
+	all := map[string]Asked{}
+	env.filters.all(func(key string, n [2]uint64) {
+		was := all[key]
+		all[key] = Asked{was.Adds + n[0], was.Looks + n[1]}
+	})
+	return all
+}
+
 // number parses a double as Redis does.
 func number(b []byte) (float64, bool) {
 	s := string(b)
@@ -67,7 +81,7 @@ func indexOf(args [][]byte, word string) int {
 	return -1
 }
 
-func planReserveFilter(_ *Env, args [][]byte) Plan {
+func planReserveFilter(env *Env, args [][]byte) Plan {
 	if len(args) > 7 {
 		return Plan{Err: wrongArity("bf.reserve")}
 	}
@@ -104,10 +118,12 @@ func planReserveFilter(_ *Env, args [][]byte) Plan {
 		}
 	}
 	s.ErrorRate = min(s.ErrorRate, wire.MaxChainErrorRate)
-	cmd, err := wire.ChainReserveCmd(string(args[1]), s)
+	key := string(args[1])
+	cmd, err := wire.ChainReserveCmd(key, s)
 	if err != nil {
 		return Plan{Err: bfTooLarge}
 	}
+	env.filters.add(key, 0)
 	return Plan{Cmd: &cmd, Translate: func(dst []byte, _ resp.Protocol, r redoubt.Reply) []byte {
 		switch status, err := wire.ReadStatus(r); {
 		case err != nil:
@@ -180,15 +196,17 @@ func planInsert(env *Env, args [][]byte) Plan {
 }
 
 // plan adds the items. Several items may be too many for one script.
-func (in bfInsert) plan(env *Env, key []byte, reply func(dst []byte, p resp.Protocol, became []int64) []byte) Plan {
+func (in bfInsert) plan(env *Env, name []byte, reply func(dst []byte, p resp.Protocol, became []int64) []byte) Plan {
+	key := string(name)
 	var spec *wire.ChainSpec
 	if in.create {
 		spec = &in.spec
 	}
-	cmd, err := wire.ChainInsertCmd(string(key), spec, in.items)
+	cmd, err := wire.ChainInsertCmd(key, spec, in.items)
 	if err != nil {
 		return Plan{Err: bfTooLarge}
 	}
+	env.filters.add(key, 0)
 	answer := func(dst []byte, p resp.Protocol, status wire.ChainStatus, became []int64) []byte {
 		switch {
 		case status == wire.ChainTooMuch:
@@ -210,7 +228,7 @@ func (in bfInsert) plan(env *Env, key []byte, reply func(dst []byte, p resp.Prot
 	}
 	return Plan{
 		Wait: func(ctx context.Context) Outcome {
-			status, became, err := env.chains.Insert(ctx, string(key), spec, in.items)
+			status, became, err := env.chains.Insert(ctx, key, spec, in.items)
 			return Outcome{Append: func(dst []byte, p resp.Protocol) []byte {
 				if err != nil {
 					return appendError(dst, err)
@@ -255,6 +273,7 @@ func appendItemAdded(dst []byte, p resp.Protocol, became []int64) []byte {
 func planLook(env *Env, args [][]byte, reply func(dst []byte, p resp.Protocol, in []int64) []byte) Plan {
 	key, items := string(args[1]), wire.HashItems(args[2:])
 	cmd := wire.ChainExistsCmd(key, items)
+	env.filters.add(key, 1)
 	once := Plan{Cmd: &cmd, Translate: func(dst []byte, p resp.Protocol, r redoubt.Reply) []byte {
 		switch status, in, err := wire.ReadExists(r, len(items)); {
 		case err != nil:
@@ -384,6 +403,7 @@ func planLoad(env *Env, args [][]byte) Plan {
 		return Plan{Err: bfTooLong}
 	}
 	key, data := string(args[1]), string(args[3])
+	env.filters.add(key, 0)
 	cmd, fault := wire.ChainLoadCmd(key, iter, data)
 	answer := func(dst []byte, status wire.ChainStatus) []byte {
 		switch {

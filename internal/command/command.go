@@ -117,6 +117,8 @@ type Env struct {
 	indexes geoIndexes
 	// Of filters with many items a command.
 	chains *bloomwire.Chains
+	// filters count the calls of BF commands by key: 0 adds items, 1 looks.
+	filters *tally
 }
 
 // A Plan says how to run one command. One of Err, Cmd and Wait is set.

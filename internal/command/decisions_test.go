@@ -2,9 +2,11 @@ package command_test
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 
+	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/internal/command"
 	"github.com/redoubt-go/redoubt/internal/engine"
 	"github.com/redoubt-go/redoubt/internal/engine/native"
@@ -32,12 +34,16 @@ func TestDecisionsAreCounted(t *testing.T) {
 		{"CL.THROTTLE d 0 1 3600 0", command.Decided{Allowed: 4, Denied: 2}},
 	} {
 		got := reply(t, env, strings.Fields(c.args)...)
-		if all, _ := env.Decisions(); all != c.want {
+		if all := env.Decisions().All; all != c.want {
 			t.Errorf("after %s, which answers %v, %+v; want %+v", c.args, got, all, c.want)
 		}
 	}
-	if _, names := env.Decisions(); names["a"] != (command.Decided{Allowed: 1, Denied: 1}) || names["b"] != (command.Decided{Allowed: 1}) || names["d"] != (command.Decided{}) {
-		t.Errorf("the names are %+v", names)
+	got := env.Decisions()
+	if a := got.Names["a"]; a != (command.Decided{Allowed: 1, Denied: 1}) || got.Names["b"] != (command.Decided{Allowed: 1}) || len(got.Names) != 3 {
+		t.Errorf("the names are %+v", got.Names)
+	}
+	if got.Keys["d"] != (command.Decided{Allowed: 1, Denied: 1}) || len(got.Keys) != 1 {
+		t.Errorf("the keys of CL.THROTTLE are %+v", got.Keys)
 	}
 
 	// The names with the most decisions are kept, however many there are.
@@ -45,7 +51,31 @@ func TestDecisionsAreCounted(t *testing.T) {
 	for i := range 2 * most {
 		reply(t, env, "LIMIT.TAKE", fmt.Sprint("cold", i), "1", "1", "1000", "1")
 	}
-	if _, names := env.Decisions(); names["a"] != (command.Decided{Allowed: 1, Denied: 1}) || len(names) > most || len(names) < 100 {
+	if names := env.Decisions().Names; names["a"] != (command.Decided{Allowed: 1, Denied: 1}) || len(names) > most || len(names) < 100 {
 		t.Errorf("%d names, of them a %+v", len(names), names["a"])
+	}
+
+	// A key may be as long as 512 MB. Only those with the length of a name are kept.
+	long := strings.Repeat("k", redoubt.MaxName+1)
+	reply(t, env, "CL.THROTTLE", long, "0", "1", "3600", "1")
+	if got := env.Decisions(); len(got.Keys) != 1 || got.All.Allowed != 4+2*most+1 {
+		t.Errorf("after a long key, %+v", got.All)
+	}
+}
+
+// TestFiltersAreCounted: the BF commands say which keys are filters.
+func TestFiltersAreCounted(t *testing.T) {
+	e, err := engine.Open(t.Context(), engine.Options{Natives: native.All()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = e.Close() }()
+	env := newEnv(t, e)
+	for _, args := range []string{"BF.RESERVE seen 0.01 100", "BF.ADD seen a", "BF.INSERT mails ITEMS a", "BF.EXISTS seen a", "BF.EXISTS seen b"} {
+		reply(t, env, strings.Fields(args)...)
+	}
+	want := map[string]command.Asked{"seen": {Adds: 2, Looks: 2}, "mails": {Adds: 1}}
+	if got := env.Filters(); !maps.Equal(got, want) {
+		t.Errorf("the filters are %+v; want %+v", got, want)
 	}
 }

@@ -243,7 +243,7 @@ func planLimitWait(env *Env, args [][]byte) Plan {
 		Wait: func(ctx context.Context) Outcome {
 			d, err := waitFor(ctx, env.Client, limits, within, c)
 			if err == nil {
-				env.decisions.add(c.name, d.Allowed)
+				env.decisions.limit(c.name, d.Allowed)
 			}
 			if errors.Is(err, ErrUnblocked) {
 				return unblockedOutcome()

@@ -47,6 +47,21 @@ type queueWaker struct {
 	next    time.Time      // when a message may be due; zero: unknown
 }
 
+// Takers adds how many clients wait for messages of each queue, by the key of its wake-up marker.
+func (env *Env) Takers(to map[string]int) {
+	ws := &env.wakers
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	for marker, w := range ws.of {
+		if len(w.waiters) > 0 {
+			to[marker] += len(w.waiters)
+		}
+	}
+}
+
+// IsMarker reports whether a key is the wake-up marker of a queue.
+func IsMarker(key []byte) bool { return wire.IsWake(key) }
+
 // A queueWaiter is a client that waits for a message of a queue.
 type queueWaiter struct {
 	waker *queueWaker

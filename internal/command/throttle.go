@@ -74,14 +74,15 @@ func planThrottle(env *Env, args [][]byte) Plan {
 	case err != nil:
 		return Plan{Err: cellTooLong}
 	}
-	cmd := t.Cmd(string(args[1]))
+	key := string(args[1])
+	cmd := t.Cmd(key)
 	return Plan{Cmd: &cmd, Translate: func(dst []byte, _ resp.Protocol, r redoubt.Reply) []byte {
 		reply, err := t.Reply(r)
 		if err != nil {
 			return appendError(dst, err)
 		}
-		if n[3] > 0 {
-			env.decisions.total(reply[0] == 0)
+		if t.Takes() {
+			env.decisions.throttle(key, reply[0] == 0)
 		}
 		dst = resp.AppendArray(dst, len(reply))
 		for _, v := range reply {

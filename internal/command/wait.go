@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/maphash"
 	"time"
 
 	"github.com/redoubt-go/redoubt"
@@ -36,7 +35,7 @@ func NewEnv(client *redoubt.Client) (*Env, error) {
 	}
 	return &Env{
 		Client: client, locks: locks, fair: fair, semaphores: semaphores, stored: ratelimitwire.NewStored(client, ""), hashes: ttlhashwire.NewServers(client, false), indexes: geoIndexes{all: indexes},
-		chains: wire.NewChains(client), decisions: &decisions{seed: maphash.MakeSeed()},
+		chains: wire.NewChains(client), decisions: newDecisions(), filters: newTally(),
 	}, nil
 }
 

@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"context"
+	"strconv"
 	"time"
 
 	"github.com/redoubt-go/redoubt"
@@ -54,6 +55,38 @@ func (h History) Series(of, name string) []float64 {
 		return s.V
 	}
 	return nil
+}
+
+// Denials is a history of denials for tests.
+type Denials struct{ denials }
+
+// Add adds a sample of how often names were denied so far.
+func (d *Denials) Add(at time.Time, denied map[string]uint64) {
+	c := LimitCounts{Names: map[string]LimitCount{}}
+	for name, n := range denied {
+		c.Names[name] = LimitCount{Denied: n}
+	}
+	d.add(at, c)
+}
+
+// Totals returns the names of a range and how often they were denied, the one that was denied most first, and
+// how many points they have.
+func (d *Denials) Totals(of string) (list []string, points int) {
+	for _, s := range d.series(of, func(limitName) bool { return true }) {
+		list, points = append(list, s.Name+" "+strconv.FormatUint(s.Total, 10)), len(s.T)
+	}
+	return list, points
+}
+
+// Kept returns how many names all points have.
+func (d *Denials) Kept() (n int) {
+	for _, r := range d.rings {
+		n += len(r.sum)
+		for _, p := range r.points {
+			n += len(p.n)
+		}
+	}
+	return n
 }
 
 // BeforePoll makes f run before each poll begins.

@@ -93,14 +93,20 @@ func (h *Handler) checkSite(r *http.Request, api bool) *refusal { //nolint:reviv
 var errUnguarded = refuse(http.StatusForbidden,
 	"other machines can reach this address, and nobody would need a password: set one, or listen on 127.0.0.1")
 
+// errNothing is the answer where there is nothing to show, to everybody.
+var errNothing = refuse(http.StatusServiceUnavailable, "there is nothing to show: no server and no pool is open here")
+
 // admitted returns the sources that the request's user may look at, and the user of each.
 func (h *Handler) admitted(r *http.Request) (list []*source, users []User, err *refusal) {
 	name, password, given := r.BasicAuth()
 	if name == "" {
 		name = "default"
 	}
-	passwords, local := false, h.isLocal(r)
-	for _, s := range h.current() {
+	passwords, local, all := false, h.isLocal(r), h.current()
+	if len(all) == 0 {
+		return nil, nil, errNothing
+	}
+	for _, s := range all {
 		open := s.Users.Open()
 		var u User
 		if given {

@@ -174,6 +174,12 @@ type shot struct {
 		T []int64
 		V []float64
 	}
+	Denials []struct {
+		Name, Kind string
+		Total      uint64
+		T          []int64
+		V          []float64
+	}
 }
 
 // snap asks for a new snapshot.

@@ -7,10 +7,21 @@ import (
 	"time"
 )
 
+// A span is a range of a chart: so many points, one for each step.
+type span struct {
+	step time.Duration
+	size int
+}
+
+var spans = [...]span{{time.Second, 60}, {30 * time.Second, 120}, {10 * time.Minute, 144}}
+
+// The ranges of a chart, by the index of their span.
+var ranges = map[string]int{"minute": 0, "hour": 1, "day": 2}
+
 // A ring has the latest values of all series of a source, one point for each step.
 type ring struct {
-	step   time.Duration
-	size   int
+	span
+
 	points []point // at most size, the oldest first
 	sum    map[string]float64
 	n      map[string]int
@@ -26,18 +37,14 @@ type point struct {
 // history has the rings of one source.
 type history struct {
 	mu    sync.Mutex
-	rings [3]ring
+	rings [len(spans)]ring
 	prev  point // the last sample, whose counters grow
 }
 
-// The ranges of a chart, each with its ring.
-var ranges = map[string]int{"minute": 0, "hour": 1, "day": 2}
-
 func newHistory() *history {
 	h := &history{}
-	for i, r := range []ring{{step: time.Second, size: 60}, {step: 30 * time.Second, size: 120}, {step: 10 * time.Minute, size: 144}} {
-		r.sum, r.n = map[string]float64{}, map[string]int{}
-		h.rings[i] = r
+	for i, s := range spans {
+		h.rings[i] = ring{span: s, sum: map[string]float64{}, n: map[string]int{}}
 	}
 	return h
 }

@@ -35,6 +35,11 @@ const (
 	kindBloom
 	kindCache // its names are the names of caches, not of their entries
 	kindOther // names of other primitives
+
+	// These keys have no mark of ours. They are known by the commands that this process has run.
+	kindThrottle // keys of CL.THROTTLE
+	kindChain    // keys of BF commands
+
 	kinds
 )
 
@@ -282,11 +287,16 @@ func (n *names) after(k kind, last, q string, most int) (list []string, more boo
 	defer n.mu.Unlock()
 	s := &n.sets[k]
 	s.merge()
-	at, is := slices.BinarySearch(s.sorted, last)
+	return pageOf(s.sorted, last, q, most)
+}
+
+// pageOf is [names.after] for a sorted list.
+func pageOf(sorted []string, last, q string, most int) (list []string, more bool) {
+	at, is := slices.BinarySearch(sorted, last)
 	if is && last != "" {
 		at++
 	}
-	for _, name := range s.sorted[at:] {
+	for _, name := range sorted[at:] {
 		if q != "" && !strings.Contains(strings.ToLower(name), q) {
 			continue
 		}
@@ -321,7 +331,7 @@ func (n *names) state() (scanState, map[string]int64) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	counts := map[string]int64{}
-	for k, word := range countWords {
+	for k, word := range countWords[:kindThrottle] {
 		s := &n.sets[k]
 		counts[word] = int64(len(s.seen)) + max(s.more, s.was)
 	}
@@ -335,5 +345,5 @@ func (n *names) state() (scanState, map[string]int64) {
 // countWords are the names of the kinds in a snapshot.
 var countWords = [kinds]string{
 	kindLock: "locks", kindSemaphore: "semaphores", kindLatch: "latches", kindLimit: "limits", kindQueue: "queues",
-	kindStock: "stock", kindBloom: "bloom", kindCache: "caches", kindOther: "other",
+	kindStock: "stock", kindBloom: "bloom", kindCache: "caches", kindOther: "other", kindThrottle: "throttles", kindChain: "chains",
 }

@@ -17,9 +17,8 @@ const maxPanels = 100
 
 // A panelKey names a page of rows. Rights differ, so the pages of users are apart.
 type panelKey struct {
-	user    string
-	view    view
-	q, page string
+	user string
+	pageOfView
 }
 
 // panels keeps the rows that were read last of each page, for other browsers and for when the back end does
@@ -52,14 +51,14 @@ type panel struct {
 var errNoCommands = errors.New("this source has no commands of Redoubt: a pool needs hash_tag {}, and memcached has none")
 
 // panel returns a page, which may be as old as the time between two polls. After an error it keeps the rows.
-func (s *source) panel(ctx context.Context, key panelKey, read func(ctx context.Context) ([]any, string, error)) panel {
+func (s *source) panel(key panelKey, read func() ([]any, string, error)) panel {
 	st := s.panels.get(key)
 	st.turn.Lock()
 	defer st.turn.Unlock()
 	if !st.stale.Swap(false) && time.Since(st.done) < pollEvery*9/10 {
 		return st.panel
 	}
-	rows, next, err := read(ctx)
+	rows, next, err := read()
 	st.done = time.Now()
 	if err != nil {
 		if _, refused := errors.AsType[*refusal](err); refused {

@@ -32,6 +32,7 @@ type source struct {
 
 	names   *names // nil without a Client
 	history *history
+	denials denials
 	panels  panels
 	blooms  bloomStates
 	run     func(f func()) bool // starts a goroutine of the handler; false: it is closed
@@ -106,6 +107,11 @@ func (s *source) ask(ended chan struct{}) {
 	}
 	now := time.Now()
 	gauges, counters := s.metrics(i)
+	if s.Limits != nil {
+		l := s.Limits()
+		counters["allowed"], counters["denied"] = float64(l.Allowed), float64(l.Denied)
+		s.denials.add(now, l)
+	}
 	s.history.add(now, gauges, counters)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -146,10 +152,6 @@ func (s *source) metrics(i info) (gauges, counters map[string]float64) {
 		gauges["clients"] = float64(c.Clients)
 		counters["commands"], counters["errors"] = float64(c.Commands), float64(c.Errors)
 		counters["bytesIn"], counters["bytesOut"] = float64(c.BytesIn), float64(c.BytesOut)
-	}
-	if s.Limits != nil {
-		l := s.Limits()
-		counters["allowed"], counters["denied"] = float64(l.Allowed), float64(l.Denied)
 	}
 	if s.Caches != nil {
 		var sum CacheCounts

@@ -4,9 +4,11 @@ import (
 	"context"
 	"encoding/base64"
 	"errors"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/redoubt-go/redoubt"
@@ -39,35 +41,67 @@ const (
 	viewEngine   view = "engine"
 )
 
-// views read the rows of each view.
-var views = map[view]func(l *look) (rows []any, next string, err error){
-	viewOverview: func(*look) ([]any, string, error) { return nil, "", nil },
-	viewLocks:    func(l *look) ([]any, string, error) { return l.rows(kindLock, kindSemaphore, kindLatch) },
-	viewLimits:   func(l *look) ([]any, string, error) { return l.rows(kindLimit) },
-	viewQueues:   func(l *look) ([]any, string, error) { return l.rows(kindQueue) },
-	viewStock:    func(l *look) ([]any, string, error) { return l.rows(kindStock) },
-	viewCaches:   func(l *look) ([]any, string, error) { return l.rows(kindCache) },
-	viewBloom:    (*look).bloomRows,
-	viewPools:    (*look).poolRows,
-	viewEngine:   (*look).engineRows,
+// A viewOf says what a view has. Either it lists names of kinds, page by page, or one reads its rows.
+type viewOf struct {
+	kinds []kind
+	one   func(l *look) (rows []any, err error)
 }
 
-func viewNames() string {
+var views = map[view]viewOf{
+	viewOverview: {one: func(*look) ([]any, error) { return nil, nil }},
+	viewLocks:    {kinds: []kind{kindLock, kindSemaphore, kindLatch}},
+	viewLimits:   {kinds: []kind{kindLimit, kindThrottle}},
+	viewQueues:   {kinds: []kind{kindQueue}},
+	viewStock:    {kinds: []kind{kindStock}},
+	viewCaches:   {kinds: []kind{kindCache}},
+	viewBloom:    {kinds: []kind{kindBloom, kindChain}},
+	viewPools:    {one: (*look).poolRows},
+	viewEngine:   {one: (*look).engineRows},
+}
+
+// viewNames lists the views that are wanted, for errors.
+func viewNames(wanted func(v viewOf) bool) string {
 	var names []string
-	for v := range views {
-		names = append(names, string(v))
+	for name, v := range views {
+		if wanted(v) {
+			names = append(names, string(name))
+		}
 	}
 	slices.Sort(names)
 	return strings.Join(names, ", ")
 }
 
+// A pageOfView says what a snapshot shows of a view.
+type pageOfView struct {
+	view view
+	q    string // the names that contain it, in lower case
+	page string // as cursor reads it
+	name string // only the things with this name; empty: all
+}
+
 // A look is one reading of a page of rows.
 type look struct {
-	ctx     context.Context //nolint:containedctx // of the one snapshot that this is for
-	s       *source
-	user    User
-	q, page string
-	info    info
+	pageOfView
+
+	ctx  context.Context //nolint:containedctx // of the one snapshot that this is for
+	s    *source
+	user User
+	info info
+
+	limits func() LimitCounts // nil or once, as below
+	takers func() map[string]int
+}
+
+// look begins a reading.
+func (req *request) look(ctx context.Context, page pageOfView, i info) *look {
+	l := &look{pageOfView: page, ctx: ctx, s: req.source, user: req.user, info: i}
+	if f := l.s.Limits; f != nil {
+		l.limits = sync.OnceValue(f)
+	}
+	if f := l.s.Takers; f != nil {
+		l.takers = sync.OnceValue(f)
+	}
+	return l
 }
 
 // A reader reads the state of the names of one kind.
@@ -88,7 +122,9 @@ var readers = [kinds]reader{
 	kindQueue:     {[]string{"QUEUE.STATS"}, queueCmds, queueRow},
 	kindStock:     {[]string{"STOCK.INFO"}, stockCmds, stockRow},
 	kindCache:     {[]string{"GET"}, nil, cacheRow},
-	kindBloom:     {right: []string{"BF.INFO"}},
+	kindBloom:     {[]string{"BF.INFO"}, nil, bloomRow},
+	kindThrottle:  {[]string{"PTTL"}, throttleCmds, throttleRow},
+	kindChain:     {[]string{"BF.INFO"}, chainCmds, chainRow},
 }
 
 // may reports whether the user may see a name.
@@ -97,21 +133,26 @@ func (l *look) may(k kind, name string) bool {
 	return l.user.May(append([]string{right[0], name}, right[1:]...)...)
 }
 
-// rows reads a page of rows of kinds, one kind after the other, in one pipeline for each pageRows names.
-func (l *look) rows(list ...kind) (rows []any, next string, err error) {
+// rows reads a page of rows, one kind after the other, in one pipeline for each pageRows names.
+func (l *look) rows() (rows []any, next string, err error) {
+	v := views[l.view]
+	if v.one != nil {
+		rows, err = v.one(l)
+		return rows, "", err
+	}
 	if l.s.names == nil {
 		return nil, "", errNoCommands
 	}
-	at, last, err := l.cursor(list)
+	at, last, err := cursor(l.view, l.page)
 	if err != nil {
 		return nil, "", err
 	}
 	rows = []any{}
-	for rounds := 0; at < len(list) && rounds < pageRounds && len(rows) < pageRows; rounds++ {
-		names, more := l.s.names.after(list[at], last, l.q, pageRows-len(rows))
+	for rounds := 0; at < len(v.kinds) && rounds < pageRounds && len(rows) < pageRows; rounds++ {
+		names, more := l.after(v.kinds[at], last, pageRows-len(rows))
 		if len(names) > 0 {
 			last = names[len(names)-1]
-			read, err := l.read(list[at], names)
+			read, err := l.read(v.kinds[at], names)
 			if err != nil {
 				return nil, "", err
 			}
@@ -122,20 +163,38 @@ func (l *look) rows(list ...kind) (rows []any, next string, err error) {
 			rounds-- // an empty kind costs nothing
 		}
 	}
-	if at < len(list) {
+	if at < len(v.kinds) {
 		next = ref(string(rune('0'+at)) + last)
 	}
 	return rows, next, nil
 }
 
-// cursor reads the page of a request: the place of a kind, and the last name before the page.
-func (l *look) cursor(list []kind) (at int, last string, err error) {
-	if l.page == "" {
+// after returns at most most names of a kind that are to be shown and follow one. more: there may be others
+// after them.
+func (l *look) after(k kind, last string, most int) (names []string, more bool) {
+	switch {
+	case l.name != "":
+		return []string{l.name}, false
+	case k == kindThrottle && l.limits != nil:
+		return pageOf(slices.Sorted(maps.Keys(l.limits().Keys)), last, l.q, most)
+	case k == kindChain && l.s.Filters != nil:
+		return pageOf(slices.Sorted(maps.Keys(l.s.Filters())), last, l.q, most)
+	}
+	return l.s.names.after(k, last, l.q, most)
+}
+
+// cursor reads the page of a request: the place of a kind of the view, and the last name before the page.
+func cursor(v view, page string) (at int, last string, err error) {
+	if page == "" {
 		return 0, "", nil
 	}
-	b, err := base64.RawURLEncoding.DecodeString(l.page)
-	if err != nil || len(b) == 0 || b[0] < '0' || int(b[0]-'0') >= len(list) {
-		return 0, "", refuse(http.StatusBadRequest, "page is "+quoted(l.page)+"; want next of the page before")
+	kinds := views[v].kinds
+	if kinds == nil {
+		return 0, "", refuse(http.StatusBadRequest, "page is "+quoted(page)+", and the view "+string(v)+" has one page: leave page out")
+	}
+	b, err := base64.RawURLEncoding.DecodeString(page)
+	if err != nil || len(b) == 0 || b[0] < '0' || int(b[0]-'0') >= len(kinds) {
+		return 0, "", refuse(http.StatusBadRequest, "page is "+quoted(page)+"; want next of the page before, or nothing for the first page")
 	}
 	return int(b[0] - '0'), string(b[1:]), nil
 }
@@ -143,6 +202,11 @@ func (l *look) cursor(list []kind) (at int, last string, err error) {
 // read reads the states of names in one pipeline and makes their rows. A name that another program uses is
 // left out; a name whose state can't be read has a row with the error.
 func (l *look) read(k kind, names []string) (rows []any, err error) {
+	if k == kindBloom {
+		if err := l.countBlooms(names); err != nil {
+			return nil, err
+		}
+	}
 	r := &readers[k]
 	var cmds []redoubt.Cmd
 	var ends []int
@@ -248,6 +312,9 @@ func latchRow(_ *look, _ string, r []redoubt.Reply) (map[string]any, error) {
 	return map[string]any{"kind": "latch", "holders": []any{}, "count": left, "waiting": nil, "limit": nil, "ttlMs": ttl.Milliseconds()}, nil
 }
 
+// limitKinds are the kinds of limits in a snapshot.
+var limitKinds = map[kind]string{kindLimit: "limit", kindThrottle: "throttle"}
+
 // limitCmds read a limit: what is stored under the name, and how long the tokens stay taken.
 func limitCmds(c *redoubt.Client, name string) ([]redoubt.Cmd, error) {
 	stored := ratelimitwire.NewStored(c, "")
@@ -274,10 +341,7 @@ var (
 )
 
 func limitRow(l *look, name string, r []redoubt.Reply) (map[string]any, error) {
-	row := map[string]any{
-		"policy": "", "limit": nil, "periodMs": nil, "burst": nil, "remaining": nil, "fullInMs": int64(0),
-		"allowed": nil, "denied": nil,
-	}
+	row := l.limitRowOf(kindLimit, name)
 	var policies []string
 	for i, ttl := range r[1:] {
 		ms, err := ttl.Int()
@@ -302,14 +366,42 @@ func limitRow(l *look, name string, r []redoubt.Reply) (map[string]any, error) {
 		policies = append(slices.DeleteFunc(policies, func(p string) bool { return p == "rate" }), "stored")
 	}
 	row["policy"] = strings.Join(policies, ", ")
-	if l.s.Limits != nil {
-		if n, ok := l.s.Limits().Names[name]; ok {
-			row["allowed"], row["denied"] = n.Allowed, n.Denied
-		}
-	}
 	if len(policies) == 0 {
 		return nil, nil //nolint:nilnil // its keys have just expired
 	}
+	return row, nil
+}
+
+// limitRowOf is the row of a limit about which only the counts of this process are known.
+func (l *look) limitRowOf(k kind, name string) map[string]any {
+	row := map[string]any{
+		"kind": limitKinds[k], "policy": "", "limit": nil, "periodMs": nil, "burst": nil, "remaining": nil, "fullInMs": int64(0),
+		"allowed": nil, "denied": nil,
+	}
+	if l.limits != nil {
+		counts := l.limits()
+		if n, ok := counts.of(k, name); ok {
+			row["allowed"], row["denied"] = n.Allowed, n.Denied
+		}
+	}
+	return row
+}
+
+// throttleCmds read a key of CL.THROTTLE, which lives until all tokens are back. The limit is in the calls.
+func throttleCmds(_ *redoubt.Client, key string) ([]redoubt.Cmd, error) {
+	return []redoubt.Cmd{{Name: "PTTL", Keys: []string{key}, Flags: redoubt.ReadOnly}}, nil
+}
+
+func throttleRow(l *look, key string, r []redoubt.Reply) (map[string]any, error) {
+	ms, err := r[0].Int()
+	if err != nil {
+		return nil, err
+	}
+	row := l.limitRowOf(kindThrottle, key)
+	if row["allowed"] == nil {
+		return nil, nil //nolint:nilnil // no client has used it in CL.THROTTLE
+	}
+	row["policy"], row["fullInMs"] = "throttle", max(0, ms)
 	return row, nil
 }
 
@@ -318,13 +410,21 @@ func queueCmds(c *redoubt.Client, name string) ([]redoubt.Cmd, error) {
 	return []redoubt.Cmd{queuewire.StatsCmd(keys)}, err
 }
 
-func queueRow(_ *look, _ string, r []redoubt.Reply) (map[string]any, error) {
+func queueRow(l *look, name string, r []redoubt.Reply) (map[string]any, error) {
 	s, err := queuewire.ReadStats(r[0])
 	if err != nil {
 		return nil, err
 	}
+	var takers any // that wait in this process
+	if l.takers != nil {
+		keys, err := queuewire.KeysOf(l.s.Client, name)
+		if err != nil {
+			return nil, err
+		}
+		takers = l.takers()[keys.Wake()]
+	}
 	return map[string]any{
-		"ready": s.Ready, "due": s.Due, "active": s.Running, "waiting": s.Waiting, "dead": s.Dead,
+		"takers": takers, "ready": s.Ready, "due": s.Due, "active": s.Running, "waiting": s.Waiting, "dead": s.Dead,
 		"oldestMs": s.Oldest.Milliseconds(), "nextMs": s.Next.Milliseconds(), "paused": s.Paused, "concurrency": s.Limits.Concurrency,
 	}, nil
 }

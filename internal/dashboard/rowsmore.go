@@ -10,7 +10,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/bloom"
+	bloomwire "github.com/redoubt-go/redoubt/internal/wire/bloom"
 )
 
 func decimal(n int64) string { return strconv.FormatInt(n, 10) }
@@ -39,22 +41,11 @@ type bloomStates struct {
 	all map[string]bloomState
 }
 
-// bloomRows reads a page of filters.
-func (l *look) bloomRows() (rows []any, next string, err error) {
-	if l.s.names == nil {
-		return nil, "", errNoCommands
-	}
-	_, last, err := l.cursor([]kind{kindBloom})
-	if err != nil {
-		return nil, "", err
-	}
+// countBlooms counts some of the filters anew that are to be shown.
+func (l *look) countBlooms(names []string) error {
 	filters, err := bloom.New(l.s.Client, bloom.Options{})
 	if err != nil {
-		return nil, "", err
-	}
-	names, more := l.s.names.after(kindBloom, last, l.q, pageRows)
-	if more {
-		next = ref("0" + names[len(names)-1])
+		return err
 	}
 	states := &l.s.blooms
 	states.mu.Lock()
@@ -62,8 +53,9 @@ func (l *look) bloomRows() (rows []any, next string, err error) {
 	if states.all == nil || len(states.all) > 20*pageRows {
 		states.all = map[string]bloomState{}
 	}
-	names = slices.DeleteFunc(names, func(name string) bool { return !l.may(kindBloom, name) })
-	due := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return time.Now().Before(states.all[name].next) })
+	due := slices.DeleteFunc(slices.Clone(names), func(name string) bool {
+		return !l.may(kindBloom, name) || time.Now().Before(states.all[name].next)
+	})
 	// The ones that have waited longest come first: later rows of a page would never have their turn otherwise.
 	slices.SortStableFunc(due, func(a, b string) int { return states.all[a].next.Compare(states.all[b].next) })
 	for _, name := range due[:min(len(due), bloomsPerPage)] {
@@ -72,29 +64,55 @@ func (l *look) bloomRows() (rows []any, next string, err error) {
 		st.info, st.err = bloomInfo(l.ctx, filters, name)
 		st.next = began.Add(max(bloomEvery, 100*time.Since(began)))
 		if st.err != nil && isDown(st.err) && !errors.Is(st.err, bloom.ErrNotFound) {
-			return nil, "", st.err
+			return st.err
 		}
 		states.all[name] = st
 	}
-	rows = []any{}
-	for _, name := range names {
-		st, known := states.all[name]
-		if errors.Is(st.err, bloom.ErrNotFound) {
-			continue
-		}
-		row := map[string]any{"name": printable(name), "ref": ref(name)}
-		switch {
-		case st.err != nil:
-			row["error"] = st.err.Error()
-		case known:
-			i := st.info
-			row["capacity"], row["errorRate"] = i.Spec.Capacity, i.Spec.ErrorRate
-			row["items"], row["fill"], row["estimatedError"] = i.Items, i.FillRatio, i.ErrorRate
-			row["bytes"], row["layers"], row["lost"], row["rebuilding"] = i.Bytes, i.Shards, i.Lost, i.Rebuilding
-		}
-		rows = append(rows, row)
+	return nil
+}
+
+// bloomRow is what was counted of a filter.
+func bloomRow(l *look, name string, _ []redoubt.Reply) (map[string]any, error) {
+	l.s.blooms.mu.Lock()
+	st, known := l.s.blooms.all[name]
+	l.s.blooms.mu.Unlock()
+	row := map[string]any{"kind": "bloom"}
+	switch {
+	case errors.Is(st.err, bloom.ErrNotFound):
+		return nil, nil //nolint:nilnil // no row
+	case st.err != nil:
+		return nil, st.err
+	case known:
+		i := st.info
+		row["capacity"], row["errorRate"] = i.Spec.Capacity, i.Spec.ErrorRate
+		row["items"], row["fill"], row["estimatedError"] = i.Items, i.FillRatio, i.ErrorRate
+		row["bytes"], row["layers"], row["lost"], row["rebuilding"] = i.Bytes, i.Shards, i.Lost, i.Rebuilding
 	}
-	return rows, next, nil
+	return row, nil
+}
+
+func chainCmds(_ *redoubt.Client, key string) ([]redoubt.Cmd, error) {
+	return []redoubt.Cmd{bloomwire.ChainHeaderCmd(key)}, nil
+}
+
+// chainRow is the row of a filter of the BF commands. Its fill and error follow from the number of items.
+func chainRow(_ *look, _ string, r []redoubt.Reply) (map[string]any, error) {
+	status, i, err := bloomwire.ReadHeader(r[0])
+	if err != nil || status != bloomwire.ChainDone {
+		return nil, err
+	}
+	return map[string]any{
+		"kind": "chain", "capacity": i.Capacity, "errorRate": part(i.ErrorRate), "items": i.Items, "fill": part(i.FillRatio),
+		"estimatedError": part(i.EstimatedError), "bytes": i.Size, "layers": i.Links, "lost": false, "rebuilding": false,
+	}, nil
+}
+
+// part is v, or nil if v is no part of a whole: other programs may write anything.
+func part(v float64) any {
+	if v >= 0 && v <= 1 {
+		return v
+	}
+	return nil
 }
 
 func bloomInfo(ctx context.Context, filters *bloom.Filters, name string) (bloom.Info, error) {
@@ -105,14 +123,16 @@ func bloomInfo(ctx context.Context, filters *bloom.Filters, name string) (bloom.
 	return f.Info(ctx)
 }
 
-// poolRows has one row: the pool.
-func (l *look) poolRows() (rows []any, next string, err error) {
+// poolRows has one row: the pool. A user who may not SLOWLOG GET sees which commands were slow, without
+// their arguments.
+func (l *look) poolRows() ([]any, error) {
 	if l.s.Pool == nil {
-		return []any{}, "", nil
+		return []any{}, nil
 	}
-	if !l.user.May("INFO") || !l.user.May("SLOWLOG", "GET") {
-		return nil, "", errNotAllowed
+	if !l.user.May("INFO") {
+		return nil, errNotAllowed
 	}
+	whole := l.user.May("SLOWLOG", "GET")
 	p := l.s.Pool()
 	hot, slow := []any{}, []any{}
 	for _, k := range p.HotKeys {
@@ -120,6 +140,9 @@ func (l *look) poolRows() (rows []any, next string, err error) {
 		hot = append(hot, k)
 	}
 	for _, c := range p.SlowLog {
+		if !whole {
+			c.Args, c.Client = c.Args[:min(1, len(c.Args))], ""
+		}
 		args := make([]string, len(c.Args))
 		for i, a := range c.Args {
 			args[i] = printable(a)
@@ -128,24 +151,25 @@ func (l *look) poolRows() (rows []any, next string, err error) {
 		slow = append(slow, c)
 	}
 	return []any{map[string]any{
-		"name": l.s.Name, "servers": p.Servers, "hotkeys": hot, "slowlog": slow, "latency": p.Latency,
+		"name": l.s.Name, "servers": p.Servers, "hotkeys": hot, "slowlog": slow, "slowArgs": whole, "latency": p.Latency,
 		"p50": p.Latency.Quantile(0.5), "p99": p.Latency.Quantile(0.99),
-	}}, "", nil
+	}}, nil
 }
 
 // engineRows has one row: the engine, or the Redis server. A number that the server does not tell is null.
-func (l *look) engineRows() (rows []any, next string, err error) {
+func (l *look) engineRows() ([]any, error) {
 	if !l.user.May("INFO") {
-		return nil, "", errNotAllowed
+		return nil, errNotAllowed
 	}
 	if len(l.info) == 0 {
-		return []any{}, "", nil
+		return []any{}, nil
 	}
 	i := l.info
 	row := map[string]any{
 		"memory": i.orNil("used_memory"), "peak": i.orNil("used_memory_peak"), "maxMemory": i.orNil("maxmemory"), "policy": i["maxmemory_policy"],
 		"rss": i.orNil("used_memory_rss"), "keys": i.int("keys"), "logSize": i.orNil("aof_current_size"), "logBase": i.orNil("aof_base_size"),
 		"fsync": i["aof_fsync"], "saves": i["aof_enabled"] == "1", "compacting": i["aof_rewrite_in_progress"] == "1",
+		"compactions": i.orNil("aof_rewrites"), "lastSyncMs": i.orNil("aof_last_sync_age_ms"),
 		"evicted": i.orNil("evicted_keys"), "expired": i.orNil("expired_keys"), "lastError": "",
 		"version": i["redis_version"], "engine": i["redoubt_engine"] == "1", "hits": i.orNil("keyspace_hits"), "misses": i.orNil("keyspace_misses"),
 	}
@@ -160,7 +184,7 @@ func (l *look) engineRows() (rows []any, next string, err error) {
 	case i["aof_last_bgrewrite_status"] == "err":
 		row["lastError"] = "the last compaction of the log failed"
 	}
-	return []any{row}, "", nil
+	return []any{row}, nil
 }
 
 func contains(s, q string) bool { return strings.Contains(strings.ToLower(s), strings.ToLower(q)) }

@@ -62,29 +62,52 @@ type snapshot struct {
 	Next     string             `json:"next"`
 	Panel    string             `json:"panelError"`
 	Series   map[string]*series `json:"series"`
+	Denials  []deniedSeries     `json:"denials,omitempty"` // of the view of limits
+}
+
+// page reads what a snapshot is to show, and the range of its charts.
+func (req *request) page() (p pageOfView, span string, err error) {
+	query := req.r.URL.Query()
+	p = pageOfView{view: view(query.Get("view")), q: strings.ToLower(query.Get("q")), page: query.Get("page")}
+	if p.view == "" {
+		p.view = viewOverview
+	}
+	v, ok := views[p.view]
+	if !ok {
+		return p, "", refuse(http.StatusBadRequest, "there is no view "+quoted(string(p.view))+"; want "+viewNames(func(viewOf) bool { return true }))
+	}
+	if span = query.Get("range"); span == "" {
+		span = "minute"
+	}
+	if _, ok := ranges[span]; !ok {
+		return p, "", refuse(http.StatusBadRequest, "range is "+quoted(span)+"; want minute, hour or day")
+	}
+	if len(p.q) > maxQuery {
+		return p, "", refuse(http.StatusBadRequest, "q has "+strconv.Itoa(len(p.q))+" bytes; want at most "+strconv.Itoa(maxQuery))
+	}
+	if _, _, err := cursor(p.view, p.page); err != nil {
+		return p, "", err
+	}
+	if r := query.Get("ref"); r != "" {
+		switch {
+		case v.kinds == nil:
+			return p, "", refuse(http.StatusBadRequest, "ref names a row of the views "+viewNames(func(v viewOf) bool { return v.kinds != nil })+", and view is "+string(p.view))
+		case p.q != "" || p.page != "":
+			return p, "", refuse(http.StatusBadRequest, "ref is of one name: leave q and page out")
+		}
+		if p.name, err = named(r, ""); err != nil {
+			return p, "", err
+		}
+	}
+	return p, span, nil
 }
 
 // snapshot answers api/snapshot.
 func (h *Handler) snapshot(req *request) (any, error) {
-	began, query := time.Now(), req.r.URL.Query()
-	v := view(query.Get("view"))
-	if v == "" {
-		v = viewOverview
-	}
-	read, ok := views[v]
-	if !ok {
-		return nil, refuse(http.StatusBadRequest, "there is no view "+quoted(string(v))+"; want "+viewNames())
-	}
-	span := query.Get("range")
-	if span == "" {
-		span = "minute"
-	}
-	if _, ok := ranges[span]; !ok {
-		return nil, refuse(http.StatusBadRequest, "range is "+quoted(span)+"; want minute, hour or day")
-	}
-	q, page := strings.ToLower(query.Get("q")), query.Get("page")
-	if len(q) > maxQuery {
-		return nil, refuse(http.StatusBadRequest, "q has "+strconv.Itoa(len(q))+" bytes; want at most "+strconv.Itoa(maxQuery))
+	began := time.Now()
+	page, span, err := req.page()
+	if err != nil {
+		return nil, err
 	}
 	s := req.source
 	s.looked.Store(began.UnixNano())
@@ -93,7 +116,7 @@ func (h *Handler) snapshot(req *request) (any, error) {
 	defer cancel()
 	data := s.poll(ctx)
 
-	out := snapshot{Version: h.opts.Version, Source: s.Name, View: string(v), Counts: map[string]int64{}, Rows: []any{}}
+	out := snapshot{Version: h.opts.Version, Source: s.Name, View: string(page.view), Counts: map[string]int64{}, Rows: []any{}}
 	for _, o := range req.sources {
 		out.Sources = append(out.Sources, sourceName{o.Name, o.Kind})
 	}
@@ -105,12 +128,22 @@ func (h *Handler) snapshot(req *request) (any, error) {
 	if s.names != nil {
 		out.Scan, out.Counts = s.names.state()
 	}
+	l := req.look(ctx, page, data.info)
+	if l.limits != nil {
+		out.Counts[countWords[kindThrottle]] = int64(len(l.limits().Keys))
+	}
+	if s.Filters != nil {
+		out.Counts[countWords[kindChain]] = int64(len(s.Filters()))
+	}
+	if page.view == viewLimits {
+		out.Denials = s.denials.series(span, func(of limitName) bool {
+			return strings.Contains(strings.ToLower(of.name), page.q) && l.may(of.kind, of.name)
+		})
+	}
 	if req.user.May("INFO") {
 		out.Overview, out.Series = h.overview(s, data.info), s.history.series(span)
 	}
-	p := s.panel(ctx, panelKey{req.user.Name(), v, q, page}, func(ctx context.Context) (rows []any, next string, err error) {
-		return read(&look{ctx: ctx, s: s, user: req.user, q: q, page: page, info: data.info})
-	})
+	p := s.panel(panelKey{req.user.Name(), page}, l.rows)
 	if p.rows != nil {
 		out.Rows, out.Next = p.rows, p.next
 	}

@@ -33,6 +33,11 @@ type Source struct {
 	Caches func() map[string]CacheCounts
 	// Limits are the decisions of this process, by name. nil: there are none.
 	Limits func() LimitCounts
+	// Filters are the keys that BF commands have used in this process. nil: there are none.
+	Filters func() map[string]FilterCounts
+	// Takers counts the clients that wait for messages in this process, by the key of the queue's wake-up
+	// marker. nil: unknown.
+	Takers func() map[string]int
 	// SaveErr returns why an engine can't save. nil: it is none.
 	SaveErr func() error
 }
@@ -72,12 +77,26 @@ type CacheCounts struct {
 // LimitCounts are the decisions of rate limits in this process.
 type LimitCounts struct {
 	Allowed, Denied uint64
-	// Names has the names that were asked for or denied most, at most some hundred.
-	Names map[string]LimitCount
+	// Names has the limits with the most decisions, Keys the keys of CL.THROTTLE: at most some thousand each.
+	Names, Keys map[string]LimitCount
+}
+
+// of returns the counts of one limit, or of one key of CL.THROTTLE.
+func (c *LimitCounts) of(k kind, name string) (n LimitCount, ok bool) {
+	if k == kindThrottle {
+		n, ok = c.Keys[name]
+	} else {
+		n, ok = c.Names[name]
+	}
+	return n, ok
 }
 
 // A LimitCount counts the decisions of one name.
 type LimitCount struct{ Allowed, Denied uint64 }
+
+// FilterCounts count the calls of BF commands for one key: calls that make the filter or add items, and
+// calls that look items up.
+type FilterCounts struct{ Adds, Looks uint64 }
 
 // A Pool is the state of a pool of servers.
 type Pool struct {
@@ -118,7 +137,7 @@ type SlowCommand struct {
 	TookMs float64  `json:"tookMs"` // ms
 	Server string   `json:"server"`
 	Client string   `json:"client"`
-	Args   []string `json:"args"`
+	Args   []string `json:"args"` // with the name of the command first; it alone for users who may not SLOWLOG GET
 }
 
 // A Histogram counts durations: for each bound the durations up to it and above the bound before, and at

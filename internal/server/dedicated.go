@@ -308,7 +308,10 @@ func onOwn(run func(d *dedicated, args [][]byte, raw []byte)) func(c *session, a
 
 func (t *backendTarget) addHandlers(add func(h handler, names ...string)) {
 	occupy := func(d *dedicated, _ [][]byte, raw []byte) { d.forward(raw, nil) }
-	block := func(d *dedicated, _ [][]byte, raw []byte) { d.forwardBlocking(raw) }
+	block := func(d *dedicated, args [][]byte, raw []byte) {
+		d.waitFor(args[1:])
+		d.forwardBlocking(raw)
+	}
 	add(handler{run: selectDatabase, checked: true}, "select")
 	add(handler{run: onOwn((*dedicated).multi), checked: true}, "multi")
 	add(handler{run: exec, checked: true}, "exec")

@@ -80,6 +80,7 @@ func (c *pooled) block(keys [][]byte, n *proxy.Node, raw []byte) {
 	for _, k := range keys {
 		w.keys = append(w.keys, bytes.Clone(k))
 	}
+	c.waitFor(keys)
 	c.as(Passed)
 	c.await(command.Plan{Wait: func(ctx context.Context) command.Outcome {
 		reply := w.run(ctx, raw)

@@ -377,11 +377,3 @@ func (s *Server) stopAccepting() {
 // Client returns the client with which the server's own commands wait, or nil in front of a pool that
 // refuses these commands. It is the server's, which closes it in front of a pool.
 func (s *Server) Client() *redoubt.Client { return s.opts.Client }
-
-// Decisions returns what the commands of rate limits have decided here: see [command.Env.Decisions].
-func (s *Server) Decisions() (all command.Decided, names map[string]command.Decided) {
-	if s.env == nil {
-		return all, nil
-	}
-	return s.env.Decisions()
-}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt/internal/acl"
+	"github.com/redoubt-go/redoubt/internal/command"
 	"github.com/redoubt-go/redoubt/internal/dashboard"
 	"github.com/redoubt-go/redoubt/internal/server"
 )
@@ -26,14 +27,26 @@ func Source(name, kind string, srv *server.Server, started time.Time) dashboard.
 			return c
 		},
 		Limits: func() dashboard.LimitCounts {
-			all, names := srv.Decisions()
-			c := dashboard.LimitCounts{Allowed: all.Allowed, Denied: all.Denied, Names: make(map[string]dashboard.LimitCount, len(names))}
-			for name, n := range names {
-				c.Names[name] = dashboard.LimitCount(n)
-			}
-			return c
+			d := srv.Decisions()
+			return dashboard.LimitCounts{Allowed: d.All.Allowed, Denied: d.All.Denied, Names: limitCounts(d.Names), Keys: limitCounts(d.Keys)}
 		},
+		Filters: func() map[string]dashboard.FilterCounts {
+			all := map[string]dashboard.FilterCounts{}
+			for key, n := range srv.Filters() {
+				all[key] = dashboard.FilterCounts(n)
+			}
+			return all
+		},
+		Takers: srv.Takers,
 	}
+}
+
+func limitCounts(of map[string]command.Decided) map[string]dashboard.LimitCount {
+	all := make(map[string]dashboard.LimitCount, len(of))
+	for name, n := range of {
+		all[name] = dashboard.LimitCount(n)
+	}
+	return all
 }
 
 // users are the users of a server.

@@ -167,6 +167,11 @@ type ChainInfo struct {
 	// Expansion and Fixed are as in [ChainSpec].
 	Expansion int64
 	Fixed     bool
+	// ErrorRate is what the chain was made with.
+	ErrorRate float64
+	// FillRatio is the part of the bits that the items are expected to have set, and EstimatedError the error rate that
+	// follows from it.
+	FillRatio, EstimatedError float64
 	// Header is the first part of a dump.
 	Header string
 }
@@ -182,9 +187,19 @@ func ReadHeader(r redoubt.Reply) (ChainStatus, ChainInfo, error) {
 		return ChainWrongType, ChainInfo{}, nil
 	}
 	i := ChainInfo{Items: signed(c.size), Size: 32, Links: len(c.links), Expansion: int64(c.growth), Fixed: c.options&nonScaling != 0, Header: c.header()}
+	bits, right := 0.0, 1.0 // right: an item that was not added is in no link
 	for _, l := range c.links {
 		i.Capacity += signed(l.entries)
 		i.Size += 64 + signed(l.bytes)
+		fill := -math.Expm1(-float64(l.hashes) * float64(l.size) / float64(l.bits))
+		bits += float64(l.bits)
+		i.FillRatio += float64(l.bits) * fill
+		right *= 1 - math.Pow(fill, float64(l.hashes))
+	}
+	i.FillRatio /= bits
+	i.EstimatedError = 1 - right
+	if i.ErrorRate = c.links[0].rate; !i.Fixed {
+		i.ErrorRate *= 2 // the first link has half of it
 	}
 	return status, i, nil
 }

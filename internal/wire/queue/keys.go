@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
@@ -27,8 +28,11 @@ type Keys [9]string
 // queuePart ends the key of the hash that every queue with messages has.
 const queuePart = "queue"
 
+// wakePart ends the key of the wake-up marker.
+const wakePart = "queue:wake"
+
 var parts = [len(Keys{})]string{
-	queuePart, "queue:ready", "queue:groups", "queue:due", "queue:dead", "queue:fails", "queue:wake", "queue:leases", "queue:config",
+	queuePart, "queue:ready", "queue:groups", "queue:due", "queue:dead", "queue:fails", wakePart, "queue:leases", "queue:config",
 }
 
 const (
@@ -51,6 +55,9 @@ func (k Keys) hashed(part, text string) string {
 // Wake returns the key of the wake-up marker, for BZPOPMIN. While the marker is there a [Pump] may
 // find a message.
 func (k Keys) Wake() string { return k[keyWake] }
+
+// IsWake reports whether a key is the wake-up marker of a queue.
+func IsWake(key []byte) bool { return bytes.HasSuffix(key, []byte("}:"+wakePart)) }
 
 func (k Keys) result(id string) string { return k.hashed("result", id) }
 

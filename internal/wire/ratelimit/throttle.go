@@ -76,6 +76,9 @@ func cellInterval(count, period int64) int64 {
 	}
 }
 
+// Takes reports whether the call takes tokens, and does not only look or give back.
+func (t Throttle) Takes() bool { return t.increment > 0 }
+
 // Cmd returns the call as a command on key, which is used unchanged.
 func (t Throttle) Cmd(key string) redoubt.Cmd {
 	return gcraCmd(key, t.gcra.args(now, t.increment), t.increment)

@@ -23,7 +23,7 @@ import { stock } from "./views/stock.js";
 const lists = { locks, limits, queues, stock, caches, bloom };
 const hiddenOf = { engine: ["pools"], redis: ["pools"], pool: ["engine"], memcached: views.filter((v) => v !== "overview" && v !== "pools") };
 const themes = ["", "light", "dark"];
-const countsOf = { locks: ["locks", "semaphores", "latches"], limits: ["limits"], queues: ["queues"], stock: ["stock"], caches: ["caches"], bloom: ["bloom"] };
+const countsOf = { locks: ["locks", "semaphores", "latches"], limits: ["limits", "throttles"], queues: ["queues"], stock: ["stock"], caches: ["caches"], bloom: ["bloom", "chains"] };
 
 const root = document.getElementById("app");
 let place = read();
@@ -43,7 +43,7 @@ const poller = new Poller(async (signal) => {
   const wanted = place;
   try {
     const own = wanted.name !== "";
-    const next = await get("api/snapshot", { source: wanted.source, view: wanted.view, range: wanted.range, q: own ? decodeName(wanted.name).slice(0, 80) : wanted.q, page: own ? "" : wanted.page }, signal);
+    const next = await get("api/snapshot", { source: wanted.source, view: wanted.view, range: wanted.range, ref: wanted.name, q: own ? "" : wanted.q, page: own ? "" : wanted.page }, signal);
     let messages = null;
     if (own) {
       messages = await get("api/queue", { source: next.source, ref: wanted.name, state: wanted.state, q: wanted.q, page: wanted.page }, signal).catch((e) => {
@@ -234,8 +234,8 @@ function contextOf() {
       request: { source: snap.source, ...question.request }, done: () => poller.now(),
     }),
     showMessage: (row, message, state, actions) => dialogs.message({ source: snap.source, row, message, state, actions: canWrite ? actions : [] }),
-    chartOf: (title, lines, format) => chart({
-      key: title, title, lines: lines.map(([key, label, color], i) => ({ key, label, color: color || `c${i + 1}` })), series: snap.series, range: place.range, end: snap.time, format,
+    chartOf: (title, lines, format, series = snap.series) => chart({
+      key: title, title, lines: lines.map(([key, label, color], i) => ({ key, label, color: color || `c${i + 1}` })), series, range: place.range, end: snap.time, format,
       look: [theme(), dark.matches, language()],
     }),
   };

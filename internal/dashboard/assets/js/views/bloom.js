@@ -5,9 +5,9 @@ import { t } from "../i18n.js";
 
 export const bloom = {
   charts: () => [],
-  rowKey: (r) => r.ref,
+  rowKey: (r) => `${r.kind} ${r.ref}`,
   columns: (ctx) => [
-    { key: "name", title: t("column.name"), cls: "name", by: (r) => r.name, cell: ctx.name },
+    { key: "name", title: t("column.name"), cls: "name", by: (r) => r.name, cell: (r) => [ctx.name(r), r.kind === "chain" ? h("small", {}, t("kind.chain")) : null] },
     { key: "fill", title: t("bloom.fill"), cls: "wide", by: (r) => r.fill, cell: fill },
     { key: "items", title: t("bloom.items"), cls: "n", by: (r) => r.items, cell: (r) => count(r.items) },
     { key: "capacity", title: t("bloom.capacity"), cls: "n", by: (r) => r.capacity, cell: (r) => count(r.capacity) },
@@ -19,7 +19,7 @@ export const bloom = {
   note: () => t("bloom.note"),
   empty: () => ({
     title: t("bloom.empty"),
-    snippets: [["Go", 'filters, err := bloom.New(client, bloom.Options{})\nseen, err := filters.Open(ctx, "mails", bloom.Spec{Capacity: 1_000_000, ErrorRate: 0.01})\nisNew, err := seen.Add(ctx, "ann@example.com")']],
+    snippets: [["redis-cli", "redis-cli -p 6380 BF.ADD mails ann@example.com"], ["Go", 'filters, err := bloom.New(client, bloom.Options{})\nseen, err := filters.Open(ctx, "mails", bloom.Spec{Capacity: 1_000_000, ErrorRate: 0.01})\nisNew, err := seen.Add(ctx, "ann@example.com")']],
   }),
 };
 

@@ -18,7 +18,8 @@ export function hotKeys(list) {
     : h("p", { class: "muted" }, t("hot.none")));
 }
 
-export function slowLog(list) {
+// slowLog shows slow commands; whole: with their arguments.
+export function slowLog(list, whole) {
   if (!list) return null;
   return h("section", { class: "panel", key: "slow" }, h("h2", {}, t("slow.title")), list.length
     ? table({
@@ -31,5 +32,6 @@ export function slowLog(list) {
         { key: "client", title: t("slow.client"), cls: "name", cell: (c) => c.client || "–" },
       ],
     })
-    : h("p", { class: "muted" }, t("slow.none")));
+    : h("p", { class: "muted" }, t("slow.none")),
+  whole ? null : h("p", { class: "muted" }, t("slow.hidden")));
 }

@@ -3,7 +3,6 @@ import { h } from "../dom.js";
 import { bytes, count, duration, exact } from "../format.js";
 import { t } from "../i18n.js";
 import { facts, tile } from "../table.js";
-import { hotKeys, slowLog } from "./details.js";
 
 export function engine({ snap, chartOf, nothing }) {
   const e = snap.rows?.[0];
@@ -13,7 +12,7 @@ export function engine({ snap, chartOf, nothing }) {
   return [
     h("div", { class: "tiles", key: "tiles" },
       tile(t("overview.memory"), bytes(e.memory), e.maxMemory > 0 ? bar([{ size: e.memory, cls: "c1", label: bytes(e.memory) }], e.maxMemory, t("overview.ofMaximum", { used: bytes(e.memory), max: bytes(e.maxMemory) })) : null),
-      tile(t("engine.peak"), bytes(e.peak)),
+      e.peak === null ? null : tile(t("engine.peak"), bytes(e.peak)),
       tile(t("overview.keys"), count(e.keys), null, exact(e.keys)),
       e.rss > 0 ? tile(t("engine.rss"), bytes(e.rss)) : null),
     h("div", { class: "charts two", key: "charts" },
@@ -25,10 +24,9 @@ export function engine({ snap, chartOf, nothing }) {
         : h("p", { class: "muted" }, e.keys > 0 ? t("status.loading") : t("engine.noKeys"))),
       h("section", { class: "panel" }, h("h2", {}, t("engine.disk")), e.lastError ? h("p", { class: "error", role: "alert" }, e.lastError) : null,
         facts([
-          [t("engine.log"), e.saves === false ? t("engine.inMemory") : bytes(e.logSize)], [t("engine.base"), e.logBase > 0 ? bytes(e.logBase) : null], [t("engine.fsync"), e.saves ? e.fsync : null], [t("engine.lastSync"), e.lastSyncMs >= 0 && e.lastSyncMs !== null ? t("time.ago", { time: duration(e.lastSyncMs) }) : null],
-          [t("engine.compaction"), !e.saves ? null : e.compacting ? t("engine.compacting") : e.compactions >= 0 ? t("engine.compactions", { n: count(e.compactions) }) : t("engine.idle")],
+          [t("engine.log"), e.saves === false ? t("engine.inMemory") : bytes(e.logSize)], [t("engine.base"), e.logBase > 0 ? bytes(e.logBase) : null], [t("engine.fsync"), e.saves ? e.fsync : null], [t("engine.lastSync"), e.lastSyncMs === null ? null : e.lastSyncMs < 0 ? t("engine.noSync") : t("time.ago", { time: duration(e.lastSyncMs) })],
+          [t("engine.compaction"), !e.saves ? null : e.compacting ? t("engine.compacting") : e.compactions === null ? t("engine.idle") : t("engine.compactions", { n: count(e.compactions) })],
           [t("engine.policy"), e.policy], [t("engine.evicted"), count(e.evicted)], [t("engine.expired"), count(e.expired)], [t("engine.hits"), count(e.hits)], [t("engine.misses"), count(e.misses)],
         ]))),
-    h("div", { class: "pair", key: "logs" }, hotKeys(e.hotkeys), slowLog(e.slowlog)),
   ];
 }

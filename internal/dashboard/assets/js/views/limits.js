@@ -4,8 +4,11 @@ import { count, duration, exact } from "../format.js";
 import { known, t } from "../i18n.js";
 
 export const limits = {
-  charts: ({ chartOf }) => [chartOf(t("limits.chart"), [["allowed", t("limits.allowed"), "c3"], ["denied", t("limits.denied"), "c4"]], count)],
-  rowKey: (r) => r.ref,
+  charts: ({ snap, chartOf }) => [
+    chartOf(t("limits.chart"), [["allowed", t("limits.allowed"), "c3"], ["denied", t("limits.denied"), "c4"]], count),
+    deniedNames(snap.denials || [], chartOf),
+  ],
+  rowKey: (r) => `${r.kind} ${r.ref}`,
   columns: (ctx) => [
     { key: "name", title: t("column.name"), cls: "name", by: (r) => r.name, cell: ctx.name },
     { key: "policy", title: t("limits.policy"), by: (r) => r.policy, cell: policy },
@@ -21,6 +24,13 @@ export const limits = {
       ["Go", 'limits, err := ratelimit.New(client, ratelimit.Options{\n\tLimit: ratelimit.Limit{Rate: 30, Period: time.Minute, Burst: 16},\n})\nd, err := limits.Allow(ctx, "user:7")']],
   }),
 };
+
+// deniedNames draws the denials of the names that were denied most in the time that the charts show.
+function deniedNames(list, chartOf) {
+  const key = (d) => `${d.kind} ${d.ref}`;
+  const title = list.length === 1 ? `${t("limits.deniedChart")}: ${list[0].name}` : t("limits.deniedChart");
+  return chartOf(title, list.map((d) => [key(d), d.name]), count, Object.fromEntries(list.map((d) => [key(d), d])));
+}
 
 // policy says what kind of limit it is, and how much it allows where the server knows.
 function policy(r) {

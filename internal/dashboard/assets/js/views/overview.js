@@ -6,7 +6,7 @@ import { elsewhere } from "../route.js";
 import { facts, tile } from "../table.js";
 
 // Names of a kind are listed by a view, or by none.
-const viewOf = { locks: "locks", semaphores: "locks", latches: "locks", limits: "limits", queues: "queues", stock: "stock", caches: "caches", bloom: "bloom" };
+const viewOf = { locks: "locks", semaphores: "locks", latches: "locks", limits: "limits", throttles: "limits", queues: "queues", stock: "stock", caches: "caches", bloom: "bloom", chains: "bloom" };
 
 const kinds = [...Object.keys(viewOf), "other"];
 

@@ -19,7 +19,7 @@ export function pools(ctx) {
         facts([[t("pools.servers"), summary(pool.servers || [])], ["p50", latencyOf({ histogram: pool.latency }, pool.p50)], ["p99", latencyOf({ histogram: pool.latency }, pool.p99)]]),
         ring(pool.servers || []),
         servers(ctx, pool.servers || [])),
-      h("div", { class: "pair" }, hotKeys(pool.hotkeys), slowLog(pool.slowlog)))),
+      h("div", { class: "pair" }, hotKeys(pool.hotkeys), slowLog(pool.slowlog, pool.slowArgs)))),
     rows.length ? null : ctx.nothing({
       title: t("pools.empty"), snippets: [["redoubt", "redoubt serve --pools pools.yml"], ["pools.yml", "cache:\n  listen: 127.0.0.1:22121\n  redis: true\n  hash_tag: \"{}\"\n  servers:\n    - 127.0.0.1:6379:1 one\n    - 127.0.0.1:6378:1 two"]],
     }),

@@ -15,8 +15,10 @@ export const queues = {
     { key: "waiting", title: t("state.waiting"), cls: "n", by: (r) => r.waiting, cell: (r) => count(r.waiting) },
     { key: "dead", title: t("state.dead"), cls: "n", by: (r) => r.dead, cell: (r) => h("span", { class: r.dead > 0 ? "bad" : "" }, count(r.dead)) },
     { key: "oldest", title: t("queues.oldest"), cls: "n", by: (r) => r.oldestMs, cell: (r) => (r.oldestMs > 0 ? duration(r.oldestMs) : none) },
+    { key: "takers", title: t("queues.takers"), cls: "n", by: (r) => r.takers, cell: (r) => count(r.takers) },
     { key: "state", title: t("queues.state"), cell: condition },
   ],
+  note: () => t("queues.note"),
   empty: () => ({
     title: t("queues.empty"),
     snippets: [["redis-cli", 'redis-cli -p 6380 QUEUE.PUT mail "hello Ann"'], ["redoubt", "redoubt queue put mail 'hello Ann'"],
@@ -28,14 +30,14 @@ export const queues = {
 function condition(r) {
   if (r.error) return h("span", { class: "bad" }, r.error);
   if (r.paused) return h("span", { class: "state warn" }, t("queues.paused"));
-  if (r.ready > 0 && r.active === 0 && r.oldestMs > 60e3) return h("span", { class: "state bad" }, t("queues.idle"));
+  if (r.ready > 0 && r.active === 0 && !r.takers && r.oldestMs > 60e3) return h("span", { class: "state bad" }, t("queues.idle"));
   return h("span", { class: "state good" }, t("queues.open"));
 }
 
 // queue shows one queue and a page of its messages in one state.
 export function queue(ctx) {
   const { place, detail } = ctx;
-  const row = ctx.snap.rows?.find((r) => r.ref === place.name) || { name: detail?.name ?? decodeName(place.name), ref: place.name };
+  const row = ctx.snap.rows?.[0] || { name: detail?.name ?? decodeName(place.name), ref: place.name };
   const name = ctx.label(row);
   const messages = detail?.rows || [];
   return [
@@ -46,7 +48,7 @@ export function queue(ctx) {
       ctx.button(t("queues.deleteAll"), null, () => ask(ctx, row, "queue.deleteAll", row.dead), row.dead === 0),
       ctx.button(t("queues.drain"), null, () => ask(ctx, row, "queue.drain", sum(row)), sum(row) === 0)),
     h("div", { class: "tiles small", key: "tiles" }, tile(t("queues.oldest"), row.oldestMs > 0 ? duration(row.oldestMs) : none), tile(t("queues.next"), row.nextMs >= 0 && row.nextMs !== null ? duration(row.nextMs) : none),
-      tile(t("queues.concurrency"), row.concurrency > 0 ? count(row.concurrency) : t("overview.noLimit"))),
+      tile(t("queues.takers"), count(row.takers), null, t("queues.note")), tile(t("queues.concurrency"), row.concurrency > 0 ? count(row.concurrency) : t("overview.noLimit"))),
     h("nav", { class: "tabs", key: "tabs", "aria-label": t("queues.states") }, states.map((s) =>
       h("a", { key: s, href: address({ ...place, state: s, page: "" }), "aria-current": s === place.state ? "true" : null }, t(`state.${s}`), " ", h("b", { class: s === "dead" && row.dead > 0 ? "bad" : "" }, count(row[s] ?? (s === place.state ? detail?.all : null)))))),
     detail?.error ? h("p", { class: "error", role: "alert", key: "error" }, detail.error) : null,
