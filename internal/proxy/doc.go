@@ -20,7 +20,8 @@
 //   - A script that the server doesn't know is sent again. It is answered after the commands behind it;
 //     all other replies of one Upstream arrive in the order of sending.
 //   - When the connection is lost, every command in flight gets one error, which says whether the
-//     command may have run. None is ever sent twice.
+//     command may have run.
+//   - A command whose connection was lost is never sent again.
 //   - While there is no connection, [Upstream.Send] fails and does not wait for one. Its error has the
 //     reason.
 //   - Pending bytes are bounded: Send waits while the back end doesn't take what was sent before.

@@ -14,6 +14,7 @@ import (
 	"github.com/redoubt-go/redoubt/internal/proxy"
 	"github.com/redoubt-go/redoubt/internal/resp"
 	"github.com/redoubt-go/redoubt/internal/test/await"
+	"github.com/redoubt-go/redoubt/internal/test/faultnet"
 	"github.com/redoubt-go/redoubt/internal/test/redistest"
 )
 
@@ -257,6 +258,69 @@ func TestLostConnection(t *testing.T) {
 	s.Restart()
 	until("Send works", func(err error) bool { return err == nil })
 	c.want(t, tag, "$4\r\nback\r\n")
+}
+
+// A connection breaks while the server runs commands and scripts, and while others wait to be sent. Each of them
+// appends its own number to a list. No number is there twice, none is there whose command was not sent, and each
+// is there whose command has a reply.
+//
+// Promise: A command whose connection was lost is never sent again.
+func TestLostCommandsAreNotSentAgain(t *testing.T) {
+	s := redistest.Start(t)
+	net := faultnet.New(t, s.Addr())
+	push := redoubt.NewScript("push", "return redis.call('RPUSH', KEYS[1], ARGV[1])")
+	u := upstream(t, proxy.Options{Backend: backend(t, "redis://"+net.Addr()), Scripts: []*redoubt.Script{push}})
+	const rounds, commands = 20, 30
+	lost, unsent := string(proxy.Lost(net.Addr()).Reply()), string(proxy.Unsent(net.Addr()).Reply())
+	outcomes := map[string]int{}
+	for round := range rounds {
+		if err := u.Ready(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		c, list := newCollector(), "list"+strconv.Itoa(round)
+		for tag := range uint64(commands) {
+			if tag == commands/2 {
+				u.Flush() // the rest waits behind what is on its way
+			}
+			number := strconv.FormatUint(tag, 10)
+			var err error
+			if tag%2 == 0 {
+				err = u.Send(c, tag, 1, resp.AppendCommand(nil, "RPUSH", list, number))
+			} else {
+				err = u.SendScript(c, tag, &redoubt.Cmd{Script: push, Keys: []string{list}, Args: []string{number}})
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if tag == 0 {
+				net.Blackhole(faultnet.ToClient)
+			}
+		}
+		await.Soon(t, "the server has run a command", func() bool { return s.CLI("LLEN", list) != "0" })
+		net.Cut()
+		net.Heal()
+		c.wait(t, "an outcome of each command", func() bool { return len(c.replies) == commands })
+		// What a new connection would send again is run before this.
+		await.Soon(t, "the new connection works", func() bool { return u.Send(c, commands, 1, resp.AppendCommand(nil, "ECHO", "x")) == nil })
+		u.Flush()
+		c.want(t, commands, "$1\r\nx\r\n")
+		ran := map[string]int{}
+		for _, number := range strings.Fields(s.CLI("LRANGE", list, "0", "-1")) {
+			ran[number]++
+		}
+		for tag := range uint64(commands) {
+			n, reply := ran[strconv.FormatUint(tag, 10)], c.replies[tag]
+			switch {
+			case reply == lost && n <= 1, reply == unsent && n == 0:
+				outcomes[reply]++
+			default:
+				t.Errorf("round %d: command %d ran %d times, and its reply is %q", round, tag, n, reply)
+			}
+		}
+	}
+	if outcomes[lost] < rounds || outcomes[unsent] < rounds {
+		t.Errorf("%d commands were lost and %d were not sent: the test shows little", outcomes[lost], outcomes[unsent])
+	}
 }
 
 // Send waits while the back end takes nothing.
