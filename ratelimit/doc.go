@@ -31,8 +31,8 @@
 //   - [Limiter], the generic cell rate algorithm (GCRA): a rate with a burst. It
 //     spreads calls out, keeps one number for each name, and is the only one with
 //     Wait and Reserve. Use it unless you need one of the others.
-//   - [Window], the sliding-window log: exactly n calls in any minute. It keeps the
-//     time of every call in the window.
+//   - [Window], the sliding-window log: at most n calls in any minute, and all of them
+//     at once after a minute without calls. It keeps the time of every call in the window.
 //   - [Quota], the fixed window of a calendar: n calls a day or a month, in a time
 //     zone. Around the end of a period up to twice as many pass.
 //   - [Concurrency]: n calls at the same time, each with a lease.

@@ -23,8 +23,9 @@ type WindowOptions struct {
 	Scope Scope
 }
 
-// A Window admits exactly a number of calls in any period of a given length, for each of
-// any number of names, by a log of their times: the sliding-window log. Unlike a
+// A Window admits at most a number of calls in any period of a given length, for each of
+// any number of names, by a log of their times: the sliding-window log. It refuses a call
+// only if that many lie in the period before it. Unlike a
 // [Limiter] it admits all of them at once, at any time, after a period without calls. It
 // costs the memory of the log, and admits the next call only when the oldest one leaves
 // the window.

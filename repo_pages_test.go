@@ -1,0 +1,60 @@
+package redoubt_test
+
+import (
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/redoubt-go/redoubt/internal/test/snippets"
+)
+
+// shape are the headings that the page of a primitive has, in this order. Others may come in between.
+var shape = []string{"The problem", "The wrong ways", "Doing it right", "Guarantees", "Limits", "Cost", "Operations"}
+
+// primitivePages are the pages in docs/ that have the shape, with the languages in which they do it right.
+var primitivePages = func() map[string][]string {
+	pages := map[string][]string{"cache": {"go"}} // the caller's own function loads a value
+	for _, page := range []string{"locks", "rate-limits", "queues", "stock", "bloom-filters", "expiring-hashes", "bitmaps", "visitors", "geo"} {
+		pages[page] = []string{"go", "redis", "python", "js"}
+	}
+	return pages
+}()
+
+var heading = regexp.MustCompile(`(?m)^## (.*)$`)
+
+// TestPrimitivePagesHaveOneShape checks the pages of the primitives, and that their pages in Chinese have as many
+// sections.
+func TestPrimitivePagesHaveOneShape(t *testing.T) {
+	read := func(path string) string {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	for page, languages := range primitivePages {
+		path := "docs/" + page + ".md"
+		text := read(path)
+		var found []string
+		for _, m := range heading.FindAllStringSubmatch(text, -1) {
+			if slices.Contains(shape, m[1]) {
+				found = append(found, m[1])
+			}
+		}
+		if !slices.Equal(found, shape) {
+			t.Errorf("%s has the sections %q; want %q", path, found, shape)
+		}
+		all, _ := snippets.Parse(path, text) // another test reports its faults
+		for _, language := range languages {
+			if !slices.ContainsFunc(all, func(s snippets.Snippet) bool { return s.Lang == language }) {
+				t.Errorf("%s has no snippet in %s", path, language)
+			}
+		}
+		chinese := "docs/zh-CN/" + page + ".md"
+		if a, b := strings.Count(read(chinese), "\n## "), strings.Count(text, "\n## "); a != b {
+			t.Errorf("%s has %d sections; want the %d of %s", chinese, a, b, path)
+		}
+	}
+}
