@@ -1,7 +1,11 @@
 package main
 
 import (
+	"os"
+	"regexp"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 )
 
@@ -42,6 +46,41 @@ func TestKnownHasReasons(t *testing.T) {
 	for _, text := range []string{"unit/x\tB", "unit/x\tB\t", "unit/x B why"} {
 		if _, err := readKnown(text); err == nil {
 			t.Errorf("%q was taken", text)
+		}
+	}
+}
+
+// TestDocumentAddsUp: the rows of the table in docs/engine.md add up to its last one, and so do the lists of tests that
+// are left out.
+func TestDocumentAddsUp(t *testing.T) {
+	row := regexp.MustCompile(`(?m)^\| (unit/\S+|all|合计) \| (\d+) \| (\d+) \| (\d+) \|$`)
+	list := regexp.MustCompile(`(?m)^\*\*(\d+)(?::| 个：)`)
+	for _, page := range []string{"../../../docs/engine.md", "../../../docs/zh-CN/engine.md"} {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		number := func(s string) int {
+			n, err := strconv.Atoi(s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return n
+		}
+		var sum, all [3]int // passed, failed, left out
+		for _, m := range row.FindAllStringSubmatch(string(text), -1) {
+			for i := range sum {
+				if all[i] = number(m[2+i]); strings.HasPrefix(m[1], "unit/") {
+					sum[i] += all[i]
+				}
+			}
+		}
+		listed := 0
+		for _, m := range list.FindAllStringSubmatch(string(text), -1) {
+			listed += number(m[1])
+		}
+		if sum != all || listed != all[2] || listed == 0 {
+			t.Errorf("%s: the rows add up to %v, the lists to %d; want %v", page, sum, listed, all)
 		}
 	}
 }
