@@ -275,6 +275,8 @@ func (f *moveFlags) failure(from transfer.Source, to transfer.Target, result tra
 		return failf(exitData, "%s: %w; %s. --skip-unsupported leaves such keys out%s", to.Name(), err, done, hint)
 	case isDamaged:
 		return failf(exitData, "%w; %s", err, done)
+	case errors.Is(err, transfer.ErrPool):
+		return failf(exitUnavailable, "%s: %w; %s. Name each server behind it instead", from.Name(), err, done)
 	}
 	return failf(exitFault, "from %s to %s: %w; %s", from.Name(), to.Name(), err, done)
 }

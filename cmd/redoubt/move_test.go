@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/redoubt-go/redoubt/internal/test/redistest"
 	"github.com/redoubt-go/redoubt/internal/transfer"
 )
@@ -205,6 +207,43 @@ func TestMoveRefuses(t *testing.T) {
 	}
 	moved(t, 0, []string{"exported 8 keys"}, "export", out, to, "--rdb-version=12")
 	moved(t, 0, []string{"exported 7 keys", "left out 1 hash"}, "export", out, to, "--skip-unsupported", "--replace")
+}
+
+// TestMovePools: an import into a pool of servers finds existing keys before it writes, as into one server. A pool can't
+// be copied from, because it doesn't list its keys: export and import refuse it.
+func TestMovePools(t *testing.T) {
+	r, _ := stocked(t)
+	one, two := redistest.Start(t), redistest.Start(t)
+	pool := filepath.Join(t.TempDir(), "pool")
+	startServing(t, "--pools", writePools(t, fmt.Sprintf("p:\n  listen: %s\n  redis: true\n  servers:\n   - %s:1 one\n   - %s:1 two\n", pool, one.Addr(), two.Addr())))
+	backend := "--backend=unix://" + pool
+	keys := func() string { return one.CLI("DBSIZE") + " + " + two.CLI("DBSIZE") }
+
+	out := filepath.Join(t.TempDir(), "out.rdb")
+	moved(t, 0, []string{"imported 8 keys from " + r.Addr()}, "import", r.URL(), backend)
+	refusal := []string{pool + ": it is a pool of servers or another proxy", "nothing was exported. Name each server behind it"}
+	moved(t, exitUnavailable, refusal, "export", out, backend)
+	if _, err := os.Stat(out); err == nil {
+		t.Error("a file was left")
+	}
+	moved(t, exitUnavailable, []string{"it is a pool of servers", "nothing was imported"}, "import", "unix://"+pool, "--backend="+redistest.Start(t).URL())
+
+	// One of many keys is there, and it is the last that SCAN returns or nearly so.
+	many := redistest.Start(t)
+	many.CLI("DEBUG", "POPULATE", "3000", "many", "8")
+	names := strings.Fields(many.CLI("--scan"))
+	last := names[len(names)-1]
+	c := redis.NewClient(&redis.Options{Network: "unix", Addr: pool, MaxRetries: -1})
+	defer func() { _ = c.Close() }()
+	if err := c.Set(t.Context(), last, "old", 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	before := keys()
+	moved(t, exitExists, []string{"exists already", last, "nothing was imported"}, "import", many.URL(), backend)
+	if after := keys(); after != before {
+		t.Errorf("%s keys; want %s", after, before)
+	}
+	moved(t, 0, []string{"imported 3000 keys"}, "import", many.URL(), backend, "--replace")
 }
 
 func TestMovePasswords(t *testing.T) {

@@ -28,7 +28,7 @@ type Target interface {
 	Name() string
 	// picky reports whether there are types that the target is known not to store.
 	picky() bool
-	// empty reports whether the target is known to have no keys.
+	// empty reports whether the target is known to have no keys. A pool never is.
 	empty() bool
 	// prepare returns an error if the target can't have these databases.
 	prepare(ctx context.Context, dbs []int) error
@@ -132,6 +132,10 @@ func List(counts map[string]int64, functions int64) string {
 	return strings.Join(parts, " and ")
 }
 
+// ErrPool is matched by the error for a source that doesn't tell what keys it has: a pool of servers, or another
+// proxy. Copy from each server behind it.
+var ErrPool = errors.New("it is a pool of servers or another proxy, because its INFO has no Keyspace")
+
 type move struct {
 	from   Source
 	to     Target
@@ -140,7 +144,8 @@ type move struct {
 }
 
 // Move copies all keys of from to to. When ctx ends, keys in progress still arrive. The error is a
-// [TakenError] or an [UnsupportedError] if keys exist in the target or it can't store them.
+// [TakenError] or an [UnsupportedError] if keys exist in the target or it can't store them, and matches
+// [ErrPool] if from is a pool.
 func Move(ctx context.Context, from Source, to Target, opts Options) (Result, error) {
 	if opts.Progress == nil {
 		opts.Progress = func(Progress) {}
@@ -172,6 +177,9 @@ func (m *move) survey(ctx context.Context) error {
 	progress := func(done, total int64) { m.opts.Progress(Progress{Checking: true, Done: done, Total: total}) }
 	file, isFile := m.from.(*File)
 	server, isServer := m.from.(*Server)
+	if isServer && !server.listed {
+		return ErrPool
+	}
 	var err error
 	if isServer && !compare && !m.to.picky() {
 		for db := range server.databases() {

@@ -15,6 +15,9 @@ import (
 func (s *Server) picky() bool { return s.engine }
 
 func (s *Server) empty() bool {
+	if !s.listed {
+		return false
+	}
 	for _, n := range s.dbs {
 		if n > 0 {
 			return false

@@ -72,7 +72,7 @@ func TestTargetHangsUp(t *testing.T) {
 	target := scripted(func(args []string) string {
 		switch args[0] {
 		case "INFO":
-			return bulk("redis_version:7.0.15\r\n")
+			return bulk("redis_version:7.0.15\r\n# Keyspace\r\n")
 		case "RESTORE":
 			if answers--; answers < 0 {
 				return ""
@@ -110,7 +110,7 @@ func TestOldServer(t *testing.T) {
 			queue = append(queue, command)
 			return "+QUEUED\r\n"
 		case "INFO":
-			return bulk("redis_version:6.2.14\r\ndb0:keys=3,expires=1,avg_ttl=0\r\n")
+			return bulk("redis_version:6.2.14\r\n# Keyspace\r\ndb0:keys=3,expires=1,avg_ttl=0\r\n")
 		case "SELECT 0":
 			return "+OK\r\n"
 		case "SCAN 0":

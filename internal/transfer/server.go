@@ -22,6 +22,7 @@ type Server struct {
 	version string // from INFO
 	format  int    // newest version of DUMP payloads that it accepts
 	dbs     map[int]int64
+	listed  bool // dbs has all its databases; not so for a pool or another proxy
 	times   bool // it has PEXPIRETIME
 
 	seen map[uint64]struct{} // hashes of the keys read so far, or nil
@@ -56,6 +57,7 @@ func (s *Server) ask(ctx context.Context) error {
 	info, _ := text.(string)
 	s.dbs = map[int]int64{}
 	for line := range strings.Lines(info) {
+		s.listed = s.listed || strings.TrimSpace(line) == "# Keyspace"
 		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
 		switch name {
 		case "redoubt_engine":
