@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"io"
 	"os"
@@ -12,10 +13,12 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/rivo/uniseg"
 	"golang.org/x/sys/unix"
 
+	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/internal/test/redistest"
 )
 
@@ -39,6 +42,31 @@ func onTerminal(t *testing.T, env []string, args ...string) *terminal {
 // onTerminalWith starts redoubt on a new terminal. Its output goes to stdout unless that is nil.
 func onTerminalWith(t *testing.T, stdout *os.File, columns uint16, env []string, args ...string) *terminal {
 	t.Helper()
+	c := newTerminal(t, columns)
+	c.cmd = exec.CommandContext(t.Context(), binary, args...)
+	c.cmd.Env = append(environ(env...), "TERM=xterm")
+	c.cmd.Stdin, c.cmd.Stdout, c.cmd.Stderr = c.slave, c.slave, c.slave
+	if stdout != nil {
+		c.cmd.Stdout = stdout
+	}
+	c.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	if err := c.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		_ = c.cmd.Wait() // the exit code is in ProcessState
+		close(c.exited)
+	}()
+	t.Cleanup(func() {
+		_ = c.cmd.Process.Kill()
+		<-c.exited
+	})
+	return c
+}
+
+// newTerminal opens a terminal of 24 lines.
+func newTerminal(t *testing.T, columns uint16) *terminal {
+	t.Helper()
 	must := func(err error) {
 		t.Helper()
 		if err != nil {
@@ -57,14 +85,6 @@ func onTerminalWith(t *testing.T, stdout *os.File, columns uint16, env []string,
 	before, err := unix.IoctlGetTermios(int(slave.Fd()), unix.TCGETS)
 	must(err)
 	c.before = *before
-	c.cmd = exec.CommandContext(t.Context(), binary, args...)
-	c.cmd.Env = append(environ(env...), "TERM=xterm")
-	c.cmd.Stdin, c.cmd.Stdout, c.cmd.Stderr = slave, slave, slave
-	if stdout != nil {
-		c.cmd.Stdout = stdout
-	}
-	c.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
-	must(c.cmd.Start())
 	go func() {
 		defer close(c.closed)
 		b := make([]byte, 4096)
@@ -78,13 +98,7 @@ func onTerminalWith(t *testing.T, stdout *os.File, columns uint16, env []string,
 			}
 		}
 	}()
-	go func() {
-		_ = c.cmd.Wait() // the exit code is in ProcessState
-		close(c.exited)
-	}()
 	t.Cleanup(func() {
-		_ = c.cmd.Process.Kill()
-		<-c.exited
 		_ = slave.Close()
 		_ = master.Close()
 		<-c.closed
@@ -154,6 +168,12 @@ func (c *terminal) restored(code int) {
 	if got := c.cmd.ProcessState.ExitCode(); got != code {
 		c.t.Errorf("exit %d; want %d: %q", got, code, c.text())
 	}
+	c.isAsBefore()
+}
+
+// isAsBefore checks that the terminal is as it was before the program.
+func (c *terminal) isAsBefore() {
+	c.t.Helper()
 	after, err := unix.IoctlGetTermios(int(c.slave.Fd()), unix.TCGETS)
 	if err != nil {
 		c.t.Fatal(err)
@@ -234,6 +254,30 @@ func TestTop(t *testing.T) {
 		len(s.Queues) != 1 || s.Locks == nil || len(s.Items) != 1 || len(s.Limits) != 1 {
 		t.Errorf("top --json: exit %d, %v, %s", code, err, out)
 	}
+}
+
+// TestTopRestoresAfterAPanic: a panic in the goroutine that asks the server leaves the terminal as it was, and shows
+// where it was.
+func TestTopRestoresAfterAPanic(t *testing.T) {
+	client, err := redoubt.Open(t.Context(), "embedded:", redoubt.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = client.Close() }()
+	rows := topViews[0].rows
+	defer func() { topViews[0].rows = rows }()
+	topViews[0].rows = func(context.Context, *redoubt.Client) ([][]string, error) { panic("a row too many") }
+
+	c := newTerminal(t, 80)
+	said := func() (p any) {
+		defer func() { p = recover() }()
+		return (&top{client: client, interval: time.Second}).run(c.slave, c.slave)
+	}()
+	if text, _ := said.(string); !strings.HasPrefix(text, "a row too many\n") || !strings.Contains(text, "TestTopRestoresAfterAPanic") {
+		t.Errorf("it ends with %v; want the panic with its stack", said)
+	}
+	c.isAsBefore()
+	c.types("q\n") // ends the read that run leaves behind, which holds the terminal open
 }
 
 // TestProgressOnTerminal: the bar stays on one line of a narrow terminal, and isn't drawn beside a pager, which

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"syscall"
@@ -195,6 +196,8 @@ type refresh struct {
 	at   time.Time
 	took time.Duration
 	err  error
+
+	panicked string // what a panic said, with its stack; empty: none
 }
 
 func (t *top) run(in, out *os.File) (err error) {
@@ -264,6 +267,9 @@ func (t *top) run(in, out *os.File) (err error) {
 			asking, next = true, nil
 			ask()
 		case r := <-found:
+			if r.panicked != "" {
+				panic(r.panicked) // here, where the deferred calls above restore the terminal
+			}
 			asking = false
 			t.take(r)
 			if r.view != t.view {
@@ -276,8 +282,13 @@ func (t *top) run(in, out *os.File) (err error) {
 	}
 }
 
-func (t *top) refresh(ctx context.Context, view int) refresh {
-	r := refresh{view: view, at: time.Now()}
+func (t *top) refresh(ctx context.Context, view int) (r refresh) {
+	r = refresh{view: view, at: time.Now()}
+	defer func() {
+		if p := recover(); p != nil {
+			r.panicked = fmt.Sprintf("%v\n\n%s", p, debug.Stack())
+		}
+	}()
 	if r.load, r.err = readLoad(ctx, t.client); r.err == nil {
 		r.rows, r.err = topViews[view].rows(ctx, t.client)
 	}
