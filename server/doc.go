@@ -2,12 +2,7 @@
 // clients have the commands of Redis and the commands of Redoubt, such as LOCK.ACQUIRE, LIMIT.TAKE, QUEUE.PUT
 // and STOCK.RESERVE, which docs/commands.md lists:
 //
-//	e, err := engine.Open(ctx, engine.Options{})
-//	if err != nil {
-//		return err
-//	}
-//	defer e.Close()
-//	srv, err := server.New(ctx, server.Options{Engine: e})
+//	srv, err := server.New(ctx, server.Options{URL: "embedded:/var/lib/shop"})
 //	if err != nil {
 //		return err
 //	}
@@ -18,7 +13,7 @@
 //	}
 //	return srv.Serve(l)
 //
-// Locks, limits and queues are the same for these clients and for the program's own calls, if both have
+// A program that uses the engine itself, too, opens it and sets [Options.Engine]. Locks, limits and queues are the same for these clients and for the program's own calls, if both have
 // the same prefix: see [Options.Prefix].
 //
 // Without a password a Server listens on loopback addresses and unix sockets only. It closes a client

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"slices"
 	"strings"
 	"time"
 
@@ -33,8 +34,9 @@ var (
 type Options struct {
 	// Engine keeps the data. It stays open when the Server is closed; close the Server first.
 	Engine *engine.Engine
-	// URL names the Redis server that keeps the data instead: redis://[user:password@]host[:port][/db],
-	// rediss:// with TLS, or unix:///path. It needs an import of package goredis.
+	// URL names what keeps the data instead: a Redis server by redis://[user:password@]host[:port][/db],
+	// rediss:// with TLS, or unix:///path, which need an import of package goredis; or an engine by embedded:,
+	// in memory, or embedded:/path, saved in a directory. The Server closes that engine.
 	URL string
 	// Prefix begins every key of Redoubt's own commands, as redoubt.Options.Prefix does for the
 	// library: both must be equal to share locks and limits. Defaults to "rd".
@@ -69,26 +71,33 @@ type Options struct {
 type Server struct {
 	inner  *server.Server
 	client *redoubt.Client
-	stop   func() // stops the scripts of clients on an Engine
+	stop   func()         // stops the scripts of clients on an Engine
+	own    *engine.Engine // of a URL embedded:; else nil
 }
 
 // urls are the URLs that Options.URL takes.
 var urls = scheme.Door{
-	Name: "Options.URL", Takes: scheme.One,
+	Name: "Options.URL", Takes: slices.Concat(scheme.One, []string{scheme.Embedded}),
 	Sentinel: "`redoubt serve --pools` takes it, as sentinels of a pool",
 	Cluster:  "`redoubt serve --pools` takes it, as cluster of a pool",
-	Embedded: "open an engine and set Options.Engine",
 }
 
 // New returns a Server that listens nowhere yet. With [Options.URL] it connects to that server, within
-// ten seconds or until ctx ends; a node of a cluster is refused. Later ctx has no effect. After an error
-// nothing is left open. Close or Shutdown ends the Server.
+// ten seconds or until ctx ends; a node of a cluster is refused. It opens an embedded: URL as engine.Open
+// does. Later ctx has no effect. After an error nothing is left open. Close or Shutdown ends the Server.
 func New(ctx context.Context, opts Options) (*Server, error) {
 	inner, err := opts.settle()
 	if err != nil {
 		return nil, err
 	}
 	s := &Server{stop: func() {}}
+	if name, _ := scheme.Of(opts.URL); name == scheme.Embedded { // settle has checked it
+		_, dir, _ := strings.Cut(opts.URL, ":")
+		if s.own, err = engine.Open(ctx, engine.Options{Dir: dir, Logger: opts.Logger}); err != nil {
+			return nil, fmt.Errorf("server: %w", err)
+		}
+		opts.Engine = s.own
+	}
 	if opts.Engine != nil {
 		e := internalengine.Of(opts.Engine)
 		group := e.Group()
@@ -100,13 +109,21 @@ func New(ctx context.Context, opts Options) (*Server, error) {
 		s.client, err = dial(ctx, opts)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("server: %w", err)
+		return nil, errors.Join(fmt.Errorf("server: %w", err), s.closeOwn())
 	}
 	inner.Client = s.client
 	if s.inner, err = server.New(inner); err != nil {
-		return nil, errors.Join(err, s.client.Close())
+		return nil, errors.Join(err, s.client.Close(), s.closeOwn())
 	}
 	return s, nil
+}
+
+// closeOwn closes the engine of a URL embedded:.
+func (s *Server) closeOwn() error {
+	if s.own == nil {
+		return nil
+	}
+	return s.own.Close()
 }
 
 // settle returns the options of internal/server, but for an engine and the client.
@@ -118,10 +135,13 @@ func (o *Options) settle() (inner server.Options, err error) {
 	case o.Engine != nil && o.URL != "":
 		errs = append(errs, errors.New("server: Engine and URL are both set"))
 	case o.URL != "":
-		if _, err := urls.Check(o.URL); err != nil {
+		name, err := urls.Check(o.URL)
+		if err != nil {
 			errs = append(errs, fmt.Errorf("server: %w", err))
-		} else if inner.Backend, err = proxy.ParseURL(o.URL); err != nil {
-			errs = append(errs, fmt.Errorf("server: URL: %w", err))
+		} else if name != scheme.Embedded {
+			if inner.Backend, err = proxy.ParseURL(o.URL); err != nil {
+				errs = append(errs, fmt.Errorf("server: URL: %w", err))
+			}
 		}
 	}
 	if err := (redoubt.Options{Prefix: o.Prefix}).Validate(); err != nil {
@@ -171,13 +191,14 @@ func (s *Server) Serve(l net.Listener) error {
 // are gone.
 func (s *Server) Shutdown(ctx context.Context) error {
 	defer context.AfterFunc(ctx, s.stop)()
-	return errors.Join(s.inner.Shutdown(ctx), s.client.Close())
+	return errors.Join(s.inner.Shutdown(ctx), s.client.Close(), s.closeOwn())
 }
 
 // Close ends the server at once: clients don't get the replies that they wait for. On an Engine it stops
 // the scripts of clients, and no others; what a script has written stays. It returns when all clients are
-// gone. Close may be called more than once.
+// gone. Close may be called more than once. Of an engine that the URL names, Close and Shutdown return the error of
+// its Close too.
 func (s *Server) Close() error {
 	s.stop()
-	return errors.Join(s.inner.Close(), s.client.Close())
+	return errors.Join(s.inner.Close(), s.client.Close(), s.closeOwn())
 }

@@ -94,7 +94,6 @@ func TestOptionsAreChecked(t *testing.T) {
 	for want, opts := range map[string]server.Options{
 		"neither Engine nor URL is set":               {},
 		"Engine and URL are both set":                 {Engine: e, URL: "redis://127.0.0.1:1"},
-		"open an engine and set Options.Engine":       {URL: "embedded:"},
 		"takes no redis-cluster URL":                  {URL: "redis-cluster://127.0.0.1:1"},
 		"malformed URL":                               {URL: "127.0.0.1:6379"},
 		"MaxClientMemory is -1; want at least 0":      {Engine: e, MaxClientMemory: -1},
@@ -115,6 +114,38 @@ func TestOptionsAreChecked(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "not connected") {
 			t.Errorf("three faults: %v, want %q and no attempt to connect", err, want)
 		}
+	}
+}
+
+// A server opens the engine that its URL names, and closes it: the next one finds the data.
+func TestEmbeddedURL(t *testing.T) {
+	dir := t.TempDir()
+	set := redoubt.Cmd{Name: "SET", Keys: []string{"k"}, Args: []string{"v"}}
+	for name, end := range map[string]func(*server.Server) error{
+		"close":    (*server.Server).Close,
+		"shutdown": func(s *server.Server) error { return s.Shutdown(t.Context()) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, dir := range []string{"", dir} {
+				srv, err := server.New(t.Context(), server.Options{URL: "embedded:" + dir})
+				must(t, err)
+				l, err := srv.Listen("tcp", "127.0.0.1:0")
+				must(t, err)
+				go func() { _ = srv.Serve(l) }()
+				must(t, connect(t, "redis://"+l.Addr().String()).Do(t.Context(), set).Err)
+				must(t, end(srv))
+			}
+			e, err := engine.Open(t.Context(), engine.Options{Dir: dir})
+			must(t, err)
+			_, err = server.New(t.Context(), server.Options{URL: "embedded:" + dir})
+			if !errors.Is(err, engine.ErrLocked) {
+				t.Errorf("while the directory is open: %v; want ErrLocked", err)
+			}
+			if v, err := e.Do(t.Context(), redoubt.Cmd{Name: "GETDEL", Keys: []string{"k"}}).Text(); v != "v" || err != nil {
+				t.Errorf("the directory has %q, %v", v, err)
+			}
+			must(t, e.Close())
+		})
 	}
 }
 

@@ -28,7 +28,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/redoubt-go/redoubt/engine"
 	"github.com/redoubt-go/redoubt/server"
 )
 
@@ -111,13 +110,18 @@ func run() error {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if dir, ok := strings.CutPrefix(o.url, "embedded:"); ok {
-		url, end, err := serveEngine(ctx, dir)
+	if strings.HasPrefix(o.url, "embedded:") { // the shops are other processes, which reach this engine through a server
+		srv, err := server.New(ctx, server.Options{URL: o.url})
 		if err != nil {
 			return err
 		}
-		defer end()
-		o.url = url
+		defer srv.Close()
+		l, err := srv.Listen("tcp", "127.0.0.1:0") // a free port
+		if err != nil {
+			return err
+		}
+		go func() { _ = srv.Serve(l) }() // until Close
+		o.url = "redis://" + l.Addr().String()
 	}
 	show := newBoard(o)
 	if o.page != "" {
@@ -148,30 +152,4 @@ func run() error {
 	}
 	fmt.Print(table(results))
 	return nil
-}
-
-// serveEngine opens an embedded engine and serves it to the shops, which are other processes.
-func serveEngine(ctx context.Context, dir string) (url string, end func(), err error) {
-	e, err := engine.Open(ctx, engine.Options{Dir: dir})
-	if err != nil {
-		return "", nil, err
-	}
-	srv, err := server.New(ctx, server.Options{Engine: e})
-	if err != nil {
-		return "", nil, errors.Join(err, e.Close())
-	}
-	l, err := srv.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", nil, errors.Join(err, srv.Close(), e.Close())
-	}
-	go func() {
-		if err := srv.Serve(l); !errors.Is(err, server.ErrClosed) {
-			fmt.Fprintln(os.Stderr, "flashsale:", err)
-		}
-	}()
-	return "redis://" + l.Addr().String(), func() {
-		if err := errors.Join(srv.Close(), e.Close()); err != nil {
-			fmt.Fprintln(os.Stderr, "flashsale:", err)
-		}
-	}, nil
 }

@@ -17,8 +17,7 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt"
-	"github.com/redoubt-go/redoubt/engine"
-	_ "github.com/redoubt-go/redoubt/goredis" // opens redis:// and the other URLs
+	_ "github.com/redoubt-go/redoubt/goredis" // opens redis:// and its relatives
 	"github.com/redoubt-go/redoubt/queue"
 	"github.com/redoubt-go/redoubt/server"
 	"github.com/redoubt-go/redoubt/stock"
@@ -157,11 +156,19 @@ func (s shop) work(ctx context.Context, cancels int) error {
 
 // parent runs a shop and a worker, each in a process of its own.
 func parent(ctx context.Context, url string, pay time.Duration) error {
-	url, stop, err := shared(ctx, url)
-	if err != nil {
-		return err
+	if strings.HasPrefix(url, "embedded:") { // the other processes reach this engine through a server
+		srv, err := server.New(ctx, server.Options{URL: url})
+		if err != nil {
+			return err
+		}
+		defer srv.Close()
+		l, err := srv.Listen("tcp", "127.0.0.1:0") // a free port
+		if err != nil {
+			return err
+		}
+		go func() { _ = srv.Serve(l) }() // until Close
+		url = "redis://" + l.Addr().String()
 	}
-	defer stop()
 	program, err := os.Executable()
 	if err != nil {
 		return err
@@ -185,33 +192,4 @@ func parent(ctx context.Context, url string, pay time.Duration) error {
 	}
 	fmt.Printf("%s: %d units, %d available, %d reserved, %d sold\n", item, info.Total, info.Available, info.Reserved, info.Sold)
 	return nil
-}
-
-// shared returns the URL of a server that other processes reach too: url, or for embedded: an engine that
-// this process serves.
-func shared(ctx context.Context, url string) (sharedURL string, stop func(), err error) {
-	dir, embedded := strings.CutPrefix(url, "embedded:")
-	if !embedded {
-		return url, func() {}, nil
-	}
-	e, err := engine.Open(ctx, engine.Options{Dir: dir})
-	if err != nil {
-		return "", nil, err
-	}
-	srv, err := server.New(ctx, server.Options{Engine: e})
-	if err != nil {
-		return "", nil, errors.Join(err, e.Close())
-	}
-	stop = func() {
-		if err := errors.Join(srv.Close(), e.Close()); err != nil {
-			log.Print(err)
-		}
-	}
-	l, err := srv.Listen("tcp", "127.0.0.1:0") // a free port
-	if err != nil {
-		stop()
-		return "", nil, err
-	}
-	go func() { _ = srv.Serve(l) }() // until stop
-	return "redis://" + l.Addr().String(), stop, nil
 }

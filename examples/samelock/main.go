@@ -20,7 +20,6 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt"
-	"github.com/redoubt-go/redoubt/engine"
 	"github.com/redoubt-go/redoubt/fence"
 	_ "github.com/redoubt-go/redoubt/goredis" // opens redis:// URLs
 	"github.com/redoubt-go/redoubt/lock"
@@ -53,11 +52,18 @@ const (
 )
 
 func run(ctx context.Context, url, python, node string) error {
-	address, stop, err := serve(ctx, url)
+	// Python and Node have the lock by the commands of a server.
+	srv, err := server.New(ctx, server.Options{URL: url, Prefix: prefix})
 	if err != nil {
 		return err
 	}
-	defer stop()
+	defer srv.Close()
+	l, err := srv.Listen("tcp", "127.0.0.1:0") // a free port
+	if err != nil {
+		return err
+	}
+	go func() { _ = srv.Serve(l) }() // until Close
+	address := l.Addr().String()
 	client, err := redoubt.Open(ctx, "redis://"+address, redoubt.Options{Prefix: prefix})
 	if err != nil {
 		return err
@@ -185,34 +191,4 @@ func start(ctx context.Context, address, program string, args ...string) (*exec.
 		return nil, errors.Join(err, cmd.Wait())
 	}
 	return cmd, nil
-}
-
-// serve serves the commands LOCK.* and FENCE.DO on a free port, as `redoubt serve` does, on an engine of
-// its own or in front of the Redis of url.
-func serve(ctx context.Context, url string) (address string, stop func(), err error) {
-	opts := server.Options{Prefix: prefix, URL: url}
-	closeEngine := func() error { return nil }
-	if dir, embedded := strings.CutPrefix(url, "embedded:"); embedded {
-		e, err := engine.Open(ctx, engine.Options{Dir: dir})
-		if err != nil {
-			return "", nil, err
-		}
-		opts.Engine, opts.URL, closeEngine = e, "", e.Close
-	}
-	srv, err := server.New(ctx, opts)
-	if err != nil {
-		return "", nil, errors.Join(err, closeEngine())
-	}
-	stop = func() {
-		if err := errors.Join(srv.Close(), closeEngine()); err != nil {
-			log.Print(err)
-		}
-	}
-	l, err := srv.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		stop()
-		return "", nil, err
-	}
-	go func() { _ = srv.Serve(l) }() // until stop
-	return l.Addr().String(), stop, nil
 }
