@@ -33,7 +33,8 @@
 // examples/samelock.
 //
 // Every lease has a fencing token that rises from lease to lease of a name. Give it
-// to the resource that the lock protects: see [Lease.Token] and package fence.
+// to the resource that the lock protects: see [Lease.Token] and package fence. In the
+// function of a Do, [FromContext] returns the lease.
 //
 // # What is promised
 //

@@ -72,6 +72,18 @@ type carried struct {
 
 type carriedKey struct{}
 
+// FromContext returns the lease that ctx carries, or nil: in a function that Do runs, the lease of that Do, and
+// otherwise the one of [Lease.Context]. Of leases within each other it is the innermost one. It sends nothing. A ctx
+// carries a lease that has ended, too: see [Lease.Err].
+//
+// So a function that Do runs gives its fencing token to the resource: lock.FromContext(ctx).Token().
+func FromContext(ctx context.Context) *Lease {
+	if c, _ := ctx.Value(carriedKey{}).(*carried); c != nil {
+		return c.lease
+	}
+	return nil
+}
+
 func carry(ctx context.Context, l *Lease) context.Context {
 	outer, _ := ctx.Value(carriedKey{}).(*carried)
 	return context.WithValue(ctx, carriedKey{}, &carried{l, outer})

@@ -36,6 +36,37 @@ func (e *env) calls() (n int64) {
 	return n
 }
 
+// FromContext returns the lease of the Do around a function, the innermost of several.
+func TestFromContext(t *testing.T) {
+	each(t, func(t *testing.T, e *env) {
+		m, outer, inner := e.mutex(e.newClient(), lock.Options{}), t.Name(), t.Name()+" inner"
+		if l := lock.FromContext(t.Context()); l != nil {
+			t.Errorf("outside it is %v", l)
+		}
+		var last *lock.Lease
+		must(t, m.Do(t.Context(), outer, func(ctx context.Context) error {
+			lease := lock.FromContext(ctx)
+			info, err := m.Info(ctx, outer)
+			must(t, err)
+			if lease.Name() != outer || lease.Token() != info.Holders[0].Token {
+				t.Errorf("it is on %q with token %d; want %q with %d", lease.Name(), lease.Token(), outer, info.Holders[0].Token)
+			}
+			return m.Do(ctx, inner, func(ctx context.Context) error {
+				last = lock.FromContext(ctx)
+				return m.Do(ctx, outer, func(ctx context.Context) error {
+					if l := lock.FromContext(ctx); l != lease {
+						t.Errorf("in the lease that was entered again it is on %q", l.Name())
+					}
+					return nil
+				})
+			})
+		}))
+		if last.Name() != inner || !errors.Is(last.Err(), lock.ErrReleased) {
+			t.Errorf("the inner one was on %q, and ended with %v", last.Name(), last.Err())
+		}
+	})
+}
+
 // A lock that is held is entered again without a word to the server, and
 // released when the last has left.
 //
