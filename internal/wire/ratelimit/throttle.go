@@ -81,7 +81,8 @@ func (t Throttle) Takes() bool { return t.increment > 0 }
 
 // Cmd returns the call as a command on key, which is used unchanged.
 func (t Throttle) Cmd(key string) redoubt.Cmd {
-	return gcraCmd(key, t.gcra.args(now, t.increment), t.increment)
+	args := make([]string, 0, 6) // all that there will be: it need not grow
+	return gcraCmd(key, t.gcra.args(append(args, now...), t.increment), t.increment)
 }
 
 // Reply turns the reply to [Throttle.Cmd] into that of CL.THROTTLE: limited 0
