@@ -16,7 +16,7 @@ HELM := bin/helm-$(HELM_VERSION)
 # input, and Go sometimes reports that as a failure.
 FUZZTIME ?= 3000x
 
-TESTED := . $(patsubst %/go.mod,%,$(wildcard tests/go.mod examples/go.mod ratelimit/*/go.mod))
+TESTED := . $(patsubst %/go.mod,%,$(wildcard tests/go.mod examples/go.mod ratelimit/*/go.mod internal/*/go.mod))
 # `make test` leaves the examples out: it would build ten programs.
 QUICK := $(filter-out examples,$(TESTED))
 MODULES := $(TESTED) $(patsubst %/go.mod,%,$(wildcard bench/go.mod))
@@ -133,6 +133,10 @@ tidy: ## Checks that go mod tidy changes nothing
 	@# -e: a test of redsync imports a module that some proxies lack.
 	@echo "== go mod tidy, module bench"; cd bench && go mod tidy -e -diff 2>/dev/null
 
+.PHONY: docs
+docs: ## Makes a site of the documents in site/, with search; it needs no server and works offline
+	@rm -rf site && cd internal/site && go run . ../.. ../../site
+
 .PHONY: generate
 generate: ## Makes the generated files anew
 	go generate ./...
@@ -174,7 +178,7 @@ fuzz: ## Runs each fuzz target for FUZZTIME (3000x, or a time)
 version: ## Sets the version of the next release everywhere: V=v0.2.0
 	@echo "$(V)" | grep -Eq '^v[0-9]+\.[0-9]+\.[0-9]+(-[0-9a-z.]+)?$$' || { echo "Say which version: make version V=v0.2.0"; exit 1; }
 	echo "$(V)" > VERSION
-	@set -e; for m in $$(git ls-files '*/go.mod'); do echo "$$m"; go mod edit -require=github.com/redoubt-go/redoubt@$(V) "$$m"; done
+	@set -e; for m in $$(git grep -lE 'redoubt-go/redoubt v' -- '*/go.mod'); do echo "$$m"; go mod edit -require=github.com/redoubt-go/redoubt@$(V) "$$m"; done
 	sed -i.bak -E 's/^(version|appVersion): .*/\1: $(V:v%=%)/' deploy/helm/redoubt/Chart.yaml && rm deploy/helm/redoubt/Chart.yaml.bak
 
 # Not in CI: building goreleaser and helm takes many minutes of processor time.
