@@ -75,8 +75,8 @@ func (s *site) menu(t *tongue) ([]menuSection, error) {
 	return s.rest(t, menu)
 }
 
-// rest adds the pages that the page of contents doesn't list: those of a directory below the page of its name, those
-// outside docs/ at the end.
+// rest adds the pages that the page of contents doesn't list: a page of a directory below the page of its name,
+// and pages outside docs/ at the end.
 func (s *site) rest(t *tongue, menu []menuSection) ([]menuSection, error) {
 	project := menuSection{title: t.project}
 	for _, source := range slices.Sorted(maps.Keys(s.pages)) {

@@ -41,7 +41,7 @@ func (s *site) read(p *page) error {
 	if err != nil {
 		return err
 	}
-	s.cut(p, tree, source)
+	cut(p, tree)
 	p.sections = []section{{}}
 	used := map[string]int{} // anchors
 	for block := tree.FirstChild(); block != nil; block = block.NextSibling() {
@@ -87,7 +87,7 @@ func (s *site) read(p *page) error {
 
 // cut removes what readers of the site should not see: comments, and the line that leads to the page in the other
 // language, because every page of the site has a switch.
-func (s *site) cut(p *page, tree ast.Node, source []byte) {
+func cut(p *page, tree ast.Node) {
 	var out []ast.Node
 	_ = ast.Walk(tree, func(n ast.Node, entering bool) (ast.WalkStatus, error) {
 		if !entering {

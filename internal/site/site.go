@@ -94,7 +94,7 @@ func twinOf(source string) string {
 	}
 }
 
-// build makes the files of the site, by their paths, from those of the repository. A page is at the path of its
+// build makes the files of the site, by their paths, from the files of the repository. A page is at the path of its
 // document, so relative links between them stay.
 func build(repo fs.FS) (map[string][]byte, error) {
 	s := &site{repo: repo, pages: map[string]*page{}, files: map[string][]byte{}}

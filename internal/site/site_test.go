@@ -23,7 +23,7 @@ var (
 )
 
 // Every link of every page leads to a file of the site and, with an anchor, to an element of it; or to a file of the
-// repository. What a page loads comes with the site.
+// repository. A page loads nothing from another host.
 func TestEveryLinkLeadsSomewhere(t *testing.T) {
 	files, err := build(repository)
 	if err != nil {
