@@ -10,6 +10,8 @@ TESTWATCH := bin/testwatch
 # The newest that builds from modules that every proxy has.
 GORELEASER_VERSION := v2.15.4
 GORELEASER := bin/goreleaser-$(GORELEASER_VERSION)
+ACTIONLINT_VERSION := v1.7.12
+ACTIONLINT := bin/actionlint-$(ACTIONLINT_VERSION)
 HELM_VERSION := v3.19.0
 HELM := bin/helm-$(HELM_VERSION)
 # The inputs that each fuzz target tries in `make check`. A time limit could end in the middle of an
@@ -96,7 +98,7 @@ needed:
 		npm ci --ignore-scripts --no-audit --no-fund --loglevel=error && cp package-lock.json node_modules/.installed; }
 
 .PHONY: check
-check: format lint prose translations tidy generated cross fuzz ## Runs all other checks that a change must pass
+check: format lint workflows prose translations tidy generated cross fuzz ## Runs all other checks that a change must pass
 	@echo "== make check: passed"
 
 .PHONY: format
@@ -112,6 +114,17 @@ $(GOLANGCI):
 	@echo "== building golangci-lint $(GOLANGCI_VERSION), once; this takes minutes"
 	@dir=$$(mktemp -d) && GOBIN="$$dir" GOFLAGS= go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_VERSION) \
 		&& mkdir -p bin && mv "$$dir/golangci-lint" $@ && rmdir "$$dir"
+
+.PHONY: workflows
+workflows: $(ACTIONLINT) ## Checks the workflows of GitHub Actions with actionlint
+	@echo "== actionlint"
+	@# Without the programs that it runs only where they are installed: everybody gets the same result.
+	@"$(ACTIONLINT)" -shellcheck= -pyflakes=
+
+$(ACTIONLINT):
+	@echo "== building actionlint $(ACTIONLINT_VERSION), once"
+	@dir=$$(mktemp -d) && GOBIN="$$dir" GOFLAGS= go install github.com/rhysd/actionlint/cmd/actionlint@$(ACTIONLINT_VERSION) \
+		&& mkdir -p bin && mv "$$dir/actionlint" $@ && rmdir "$$dir"
 
 .PHONY: prose
 prose: $(if $(RACE),$(VALE)) ## Checks the prose of comments and documents with Vale; the rules are in .vale/
@@ -181,10 +194,15 @@ version: ## Sets the version of the next release everywhere: V=v0.2.0
 	@set -e; for m in $$(git grep -lE 'redoubt-go/redoubt v' -- '*/go.mod'); do echo "$$m"; go mod edit -require=github.com/redoubt-go/redoubt@$(V) "$$m"; done
 	sed -i.bak -E 's/^(version|appVersion): .*/\1: $(V:v%=%)/' deploy/helm/redoubt/Chart.yaml && rm deploy/helm/redoubt/Chart.yaml.bak
 
+.PHONY: release
+release: $(GORELEASER) ## Builds binaries and packages of the commit's tag, and drafts the release; release.yaml runs it
+	$(GORELEASER) release --clean
+
 # Not in CI: building goreleaser and helm takes many minutes of processor time.
 .PHONY: release-check
-release-check: $(GORELEASER) $(HELM) ## Checks the configuration of releases: goreleaser and the Helm chart
+release-check: $(GORELEASER) $(HELM) ## Makes the packages of a release in dist/ without publishing them, and checks the Helm chart
 	$(GORELEASER) check
+	HOMEBREW_TAP_TOKEN=none $(GORELEASER) release --clean --snapshot --skip=sbom
 	$(HELM) lint --strict deploy/helm/redoubt --set password.existingSecret=x
 	$(HELM) template redoubt deploy/helm/redoubt --set password.existingSecret=x >/dev/null
 	cd tests && RELEASE=full go test -count 1 -run '^TestReleasedModules$$' .

@@ -32,7 +32,8 @@ func TestDeploy(t *testing.T) {
 		acceptsSettings(t, redoubt, readFile(t, "../deploy/systemd/redoubt.yaml"))
 	})
 	t.Run("systemd", testUnit)
-	t.Run("Dockerfile", testDockerfile)
+	t.Run("Dockerfile", func(t *testing.T) { testDockerfile(t, redoubt) })
+	t.Run("packages", func(t *testing.T) { testPackages(t, redoubt) })
 	t.Run("compose", testCompose)
 	t.Run("helm", func(t *testing.T) { testChart(t, redoubt) })
 }
@@ -119,7 +120,7 @@ func testUnit(t *testing.T) {
 	}
 }
 
-func testDockerfile(t *testing.T) {
+func testDockerfile(t *testing.T, redoubt string) {
 	text := strings.ReplaceAll(readFile(t, "../deploy/docker/Dockerfile"), "\\\n", " ")
 	last := map[string]string{} // the last value of each instruction
 	for line := range strings.Lines(text) {
@@ -143,15 +144,106 @@ func testDockerfile(t *testing.T) {
 		t.Errorf("HEALTHCHECK is %s; want ten minutes for the engine to read its log", last["HEALTHCHECK"])
 	}
 	_, check, _ := strings.Cut(last["HEALTHCHECK"], " CMD ")
+	words := map[string][]string{}
 	for name, value := range map[string]string{"HEALTHCHECK": check, "ENTRYPOINT": last["ENTRYPOINT"], "CMD": last["CMD"]} {
-		var words []string // scratch has no shell
-		if err := json.Unmarshal([]byte(value), &words); err != nil || len(words) == 0 {
-			t.Errorf("%s is %s; want a JSON array of strings", name, value)
+		var list []string // scratch has no shell
+		if err := json.Unmarshal([]byte(value), &list); err != nil || len(list) == 0 || (name != "CMD" && list[0] != "/usr/bin/redoubt") {
+			t.Fatalf("%s is %s; want a JSON array of strings that begins with the binary", name, value)
+		}
+		words[name] = list
+	}
+	if env := strings.Fields(last["ENV"]); !slices.Equal(env, []string{"REDOUBT_LISTEN=:6380", "REDOUBT_HTTP=:8080"}) || last["EXPOSE"] != "6380 8080" {
+		t.Errorf("ENV is %q, EXPOSE %q; want both ports", env, last["EXPOSE"])
+	}
+	isHealthy(t, redoubt, words["CMD"], words["HEALTHCHECK"][1:])
+	goVersion := regexp.MustCompile(`(?m)^go (1\.\d+)`).FindStringSubmatch(readFile(t, "../go.mod"))[1]
+	if !strings.Contains(text, "FROM --platform=$BUILDPLATFORM golang:"+goVersion+"-") {
+		t.Errorf("the Dockerfile doesn't build with Go %s, which go.mod requires, on the machine's own platform", goVersion)
+	}
+}
+
+// isHealthy serves as the image does, but at other addresses and in another directory, and runs the health check.
+func isHealthy(t *testing.T, redoubt string, serve, check []string) {
+	t.Helper()
+	args := strings.ReplaceAll(strings.Join(serve, " "), "/data", t.TempDir())
+	image := serveDashboard(t, redoubt, "image", strings.Fields(args)[1:]...)
+	health := exec.CommandContext(t.Context(), redoubt, check...)
+	health.Env = append(os.Environ(), "REDOUBT_HTTP="+strings.Trim(strings.TrimPrefix(image.page, "http:"), "/"))
+	if out, err := health.CombinedOutput(); err != nil || string(out) != "ok\n" {
+		t.Errorf("the health check says %q: %v", out, err)
+	}
+}
+
+// testPackages checks that each file of the archives and packages exists.
+func testPackages(t *testing.T, redoubt string) {
+	var file struct {
+		Before   struct{ Hooks []string }
+		Archives []struct{ Files []any }
+		Nfpms    []struct {
+			Contents []struct{ Src, Dst string }
+		}
+		Casks []struct{ Completions map[string]string } `yaml:"homebrew_casks"`
+	}
+	if err := yaml.Unmarshal([]byte(readFile(t, "../.goreleaser.yaml")), &file); err != nil {
+		t.Fatal(err)
+	}
+	made := t.TempDir() // what the hooks make, in bin
+	if out, err := exec.CommandContext(t.Context(), redoubt, "man", filepath.Join(made, "man")).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if err := os.Mkdir(filepath.Join(made, "completion"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, shell := range []string{"bash", "zsh", "fish"} {
+		out, err := exec.CommandContext(t.Context(), redoubt, "completion", shell).Output()
+		if err == nil {
+			err = os.WriteFile(filepath.Join(made, "completion", "redoubt."+shell), out, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
 		}
 	}
-	goVersion := regexp.MustCompile(`(?m)^go (1\.\d+)`).FindStringSubmatch(readFile(t, "../go.mod"))[1]
-	if !strings.Contains(text, "FROM golang:"+goVersion+"-") {
-		t.Errorf("the Dockerfile doesn't build with Go %s, which go.mod requires", goVersion)
+	for _, hook := range file.Before.Hooks {
+		// goreleaser wants an empty dist after the hooks.
+		if strings.Contains(hook, "dist") {
+			t.Errorf("a hook before the build uses dist: %s", hook)
+		}
+	}
+	exists := func(src string) {
+		pattern := filepath.Join("..", src)
+		if below, ok := strings.CutPrefix(src, "bin/"); ok {
+			pattern = filepath.Join(made, below)
+		}
+		if found, err := filepath.Glob(pattern); err != nil || len(found) == 0 {
+			t.Errorf("nothing matches %q, which .goreleaser.yaml wants: %v", src, err)
+		}
+	}
+	inArchive := map[string]string{} // a directory of an archive → where its files come from
+	for _, a := range file.Archives {
+		for _, f := range a.Files {
+			if m, ok := f.(values); ok {
+				exists(fmt.Sprint(m["src"]))
+				inArchive[fmt.Sprint(m["dst"])] = filepath.Dir(fmt.Sprint(m["src"]))
+			} else {
+				exists(fmt.Sprint(f))
+			}
+		}
+	}
+	contents := 0
+	for _, n := range file.Nfpms {
+		for _, c := range n.Contents {
+			exists(c.Src)
+			contents++
+		}
+	}
+	for _, c := range file.Casks {
+		for _, path := range c.Completions {
+			exists(filepath.Join(inArchive[filepath.Dir(path)], filepath.Base(path)))
+			contents++
+		}
+	}
+	if contents < 10 || len(inArchive) == 0 {
+		t.Errorf("found %d files of packages and %v of archives", contents, inArchive)
 	}
 }
 
