@@ -59,7 +59,7 @@ func wantBetween(t *testing.T, what string, got, from, to time.Duration) {
 }
 
 // A client that takes the due messages tells the waiters when the next message is due.
-func TestBellRingsForEachThatIsDue(t *testing.T) {
+func TestWaitersWakeForEachDueMessage(t *testing.T) {
 	inABubble(t, func(t *testing.T, env *command.Env) {
 		first, second := waits(t, env, "60000"), waits(t, env, "60000")
 		reply(t, env, "QUEUE.PUT", "q", "one", "DELAY", "1000")
@@ -70,8 +70,8 @@ func TestBellRingsForEachThatIsDue(t *testing.T) {
 }
 
 // When a client dies with a message, another client gets the message once the lease has ended.
-func TestBellRingsForWhatIsAbandoned(t *testing.T) {
-	t.Run("by one who was woken", func(t *testing.T) {
+func TestWaitersWakeForAbandonedMessages(t *testing.T) {
+	t.Run("by a client that was woken", func(t *testing.T) {
 		inABubble(t, func(t *testing.T, env *command.Env) {
 			dies, next := waits(t, env, "3000"), waits(t, env, "60000")
 			reply(t, env, "QUEUE.PUT", "q", "x", "DELAY", "1000")
@@ -79,7 +79,7 @@ func TestBellRingsForWhatIsAbandoned(t *testing.T) {
 			wantBetween(t, "it", <-next, 4*time.Second, 4100*time.Millisecond)
 		})
 	})
-	for name, block := range map[string][]string{"by one who had not to wait": {"BLOCK", "0"}, "by one who would not wait": nil} {
+	for name, block := range map[string][]string{"by a client that did not have to wait": {"BLOCK", "0"}, "by a client without BLOCK": nil} {
 		t.Run(name, func(t *testing.T) {
 			inABubble(t, func(t *testing.T, env *command.Env) {
 				next := waits(t, env, "60000")
@@ -89,8 +89,8 @@ func TestBellRingsForWhatIsAbandoned(t *testing.T) {
 			})
 		})
 	}
-	// No waker here knows that lease: one wakes a waiter once per shortest lease of the waiters, whichever
-	// waiter it rang for before.
+	// The waker here does not know that lease. It wakes one waiter each time the shortest lease of its waiters has
+	// passed, no matter which waiter it woke before.
 	t.Run("elsewhere", func(t *testing.T) {
 		inABubble(t, func(t *testing.T, env *command.Env) {
 			elsewhere, err := command.NewEnv(env.Client)

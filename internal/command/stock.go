@@ -86,7 +86,7 @@ var stockCommands = []*Command{
 	stockCommand(Command{
 		Name:       "STOCK.RESERVE",
 		Summary:    "Reserves units of an item for a time, if enough are available.",
-		Complexity: "O(log(N)) with N reservations, and for each that expired, at most n and at most 512",
+		Complexity: "O(log(N)) with N reservations, and for each that expired, at most n or 2, whichever is more, and at most 512",
 		Arity:      -4,
 		Flags:      []string{"write", "denyoom", "noscript"},
 		Args: []Arg{

@@ -261,8 +261,8 @@ func TestLostConnection(t *testing.T) {
 }
 
 // A connection breaks while the server runs commands and scripts, and while others wait to be sent. Each of them
-// appends its own number to a list. No number is there twice, none is there whose command was not sent, and each
-// is there whose command has a reply.
+// appends its own number to a list. The client gets none of their replies. No number is in the list twice, and the
+// number of a command that was not sent is not in the list.
 //
 // Promise: A command whose connection was lost is never sent again.
 func TestLostCommandsAreNotSentAgain(t *testing.T) {
