@@ -122,7 +122,7 @@ func tableRows(text string) (rows []tableRow) {
 			continue
 		}
 		row := tableRow{line: i + 1}
-		for _, cell := range strings.Split(strings.ReplaceAll(line, `\|`, " "), "|") {
+		for cell := range strings.SplitSeq(strings.ReplaceAll(line, `\|`, " "), "|") {
 			facts := cellFacts.FindAllString(linkTo.ReplaceAllString(cell, ""), -1)
 			for j := range facts {
 				facts[j] = strings.Trim(facts[j], " -:") // lines below headings have any length

@@ -9,7 +9,7 @@ import (
 	wire "github.com/redoubt-go/redoubt/internal/wire/geo"
 )
 
-// What is known of a member.
+// States of a member in a cell.
 const (
 	isAbsent   = iota // it is not in the index
 	isPresent         // it is in the cell

@@ -24,7 +24,7 @@ type limitName struct {
 	name string
 }
 
-// denials is the history of which names were denied most. It is apart from [history], whose series stay: names
+// denials is the history of the most denied names. It is apart from [history], whose series stay, while names
 // come and go.
 type denials struct {
 	mu    sync.Mutex
@@ -129,7 +129,7 @@ type deniedSeries struct {
 	series
 }
 
-// series returns the names that were denied most in a range, of those that wanted accepts.
+// series returns the most denied names in a range that wanted accepts.
 func (d *denials) series(of string, wanted func(limitName) bool) []deniedSeries {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -34,7 +34,7 @@ func WhereCmd(keys []string, args ...string) redoubt.Cmd {
 	return redoubt.Cmd{Script: whereScript, Keys: keys, Args: args, Flags: redoubt.ReadOnly}
 }
 
-// SearchCmd is search.lua: search a cell, and list the members announced to it and those that left it lately.
+// SearchCmd is search.lua: search a cell, and list the members that are announced to it or left it lately.
 func SearchCmd(keys []string, args ...string) redoubt.Cmd {
 	return redoubt.Cmd{Script: searchScript, Keys: keys, Args: args, Flags: redoubt.ReadOnly}
 }

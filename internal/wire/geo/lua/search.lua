@@ -1,4 +1,4 @@
--- search.lua: search a cell, and list the members announced to it and those that left it lately.
+-- search.lua: search a cell, and list the members that are announced to it or left it lately.
 -- KEYS[1] state     hash    {<name>:<cell>}:state, fields as doc.go says
 -- KEYS[2] points    zset    {<name>:<cell>}:points
 -- KEYS[3] arriving  hash    {<name>:<cell>}:arriving
