@@ -52,8 +52,7 @@ type Asked struct{ Adds, Looks uint64 }
 func (env *Env) Filters() map[string]Asked {
 	all := map[string]Asked{}
 	env.filters.all(func(key string, n [2]uint64) {
-		was := all[key]
-		all[key] = Asked{was.Adds + n[0], was.Looks + n[1]}
+		all[key] = Asked{n[0], n[1]}
 	})
 	return all
 }

@@ -56,8 +56,7 @@ func (env *Env) Decisions() Decisions {
 func decided(t *tally) map[string]Decided {
 	all := map[string]Decided{}
 	t.all(func(name string, n [2]uint64) {
-		was := all[name]
-		all[name] = Decided{was.Allowed + n[0], was.Denied + n[1]}
+		all[name] = Decided{n[0], n[1]}
 	})
 	return all
 }

@@ -42,3 +42,33 @@ func TestTallyIsExact(t *testing.T) {
 		t.Errorf("%d names are kept", found)
 	}
 }
+
+// TestTallyForgets: a name that is busy now is counted, though names that were busier once have all places and many
+// names with one event come meanwhile.
+func TestTallyForgets(t *testing.T) {
+	tally := newTally()
+	for i := range 2 * tallySets * tallyWays {
+		old := fmt.Sprint("old ", i)
+		for range 500 {
+			tally.add(old, 0)
+		}
+	}
+	const rounds, events = 1500, 20
+	for round := range rounds { // a set gets about one new name for each twenty events of the busy name
+		for range events {
+			tally.add("busy", 1)
+		}
+		for i := range tallySets {
+			tally.add(fmt.Sprint("new ", round, " ", i), 0)
+		}
+	}
+	var busy uint64
+	tally.all(func(name string, n [2]uint64) {
+		if name == "busy" {
+			busy = n[1]
+		}
+	})
+	if busy < rounds*events/2 {
+		t.Errorf("%d of %d events are counted", busy, rounds*events)
+	}
+}
