@@ -72,11 +72,11 @@ type carried struct {
 
 type carriedKey struct{}
 
-// FromContext returns the lease that ctx carries, or nil: in a function that Do runs, the lease of that Do, and
-// otherwise the one of [Lease.Context]. Of leases within each other it is the innermost one. It sends nothing. A ctx
-// carries a lease that has ended, too: see [Lease.Err].
+// FromContext returns the lease that ctx carries, or nil if it carries none. The function of a Do gets such a ctx, and
+// [Lease.Context] returns one. If several leases are nested, it returns the innermost one. It sends nothing, and
+// goroutines may call it at the same time. It returns a lease that has ended, too: see [Lease.Err].
 //
-// So a function that Do runs gives its fencing token to the resource: lock.FromContext(ctx).Token().
+// So the function of a Do gives the fencing token to the resource: lock.FromContext(ctx).Token().
 func FromContext(ctx context.Context) *Lease {
 	if c, _ := ctx.Value(carriedKey{}).(*carried); c != nil {
 		return c.lease

@@ -96,8 +96,8 @@ func (m *Mutex) target(name string) (target, error) {
 
 // Do runs fn while it holds the lock called name. It waits for the lock until ctx
 // ends. The context of fn is derived from ctx and ends when the lease is lost, with
-// a cause that matches [ErrNotHeld]: fn must then stop. [FromContext] of it is the lease,
-// with the fencing token.
+// a cause that matches [ErrNotHeld]: fn must then stop. [FromContext] returns
+// the lease, with the fencing token, from that context.
 //
 // Do returns the error of fn, joined with the error of the release. It matches
 // [ErrNotHeld] if the lease was lost while fn ran: another holder may have run at
