@@ -46,4 +46,20 @@ func testTakers(t *testing.T, srv *server.Server, addr, name string) {
 	}
 	_ = taken(t, a.read())
 	eventually(t, "no client waits", takers(0))
+
+	// A client that has waited for the marker waits for something else, or once more in QUEUE.TAKE.
+	a.send("BZPOPMIN", marker, "0.01")
+	_ = a.read()
+	a.send("BZPOPMIN", marker+"s", "0")
+	b = dial(t, addr)
+	b.send("BZPOPMIN", marker, "0.01")
+	_ = b.read()
+	b.send("QUEUE.TAKE", name, "1", "60000", "BLOCK", "0")
+	eventually(t, "one client waits", takers(1))
+	c = dial(t, addr)
+	c.send("BZPOPMIN", marker, "0.01")
+	_ = c.read()
+	c.send("XREAD", "BLOCK", "0", "STREAMS", "a stream of "+name, "$")
+	d.send("QUEUE.TAKE", name, "1", "60000", "BLOCK", "0")
+	eventually(t, "two clients wait", takers(2))
 }

@@ -98,8 +98,8 @@ func (d *dedicated) forwardExpecting(raw []byte, change translate, e proxy.Expec
 	d.sent(t, d.conn.SendExpecting(t, e, raw))
 }
 
-// forwardBlocking is forward for a command that may wait.
-func (d *dedicated) forwardBlocking(raw []byte) {
+// forwardBlocking is forward for a command that may wait, for one of keys if any are given.
+func (d *dedicated) forwardBlocking(raw []byte, keys ...[]byte) {
 	if d.tx.active { // in which it doesn't wait
 		d.forward(raw, nil)
 		return
@@ -107,6 +107,7 @@ func (d *dedicated) forwardBlocking(raw []byte) {
 	if !d.settleScript() {
 		return
 	}
+	d.waitFor(keys)
 	t := d.prepare(slot{change: d.orHangUp, blocks: true})
 	d.sent(t, d.conn.SendBlocking(t, raw))
 }
@@ -308,10 +309,7 @@ func onOwn(run func(d *dedicated, args [][]byte, raw []byte)) func(c *session, a
 
 func (t *backendTarget) addHandlers(add func(h handler, names ...string)) {
 	occupy := func(d *dedicated, _ [][]byte, raw []byte) { d.forward(raw, nil) }
-	block := func(d *dedicated, args [][]byte, raw []byte) {
-		d.waitFor(args[1:])
-		d.forwardBlocking(raw)
-	}
+	block := func(d *dedicated, args [][]byte, raw []byte) { d.forwardBlocking(raw, args[1:]...) }
 	add(handler{run: selectDatabase, checked: true}, "select")
 	add(handler{run: onOwn((*dedicated).multi), checked: true}, "multi")
 	add(handler{run: exec, checked: true}, "exec")

@@ -80,9 +80,9 @@ func (c *pooled) block(keys [][]byte, n *proxy.Node, raw []byte) {
 	for _, k := range keys {
 		w.keys = append(w.keys, bytes.Clone(k))
 	}
-	c.waitFor(keys)
 	c.as(Passed)
 	c.await(command.Plan{Wait: func(ctx context.Context) command.Outcome {
+		c.waitFor(w.keys)
 		reply := w.run(ctx, raw)
 		if bytes.HasPrefix(reply, unblockedCode) || isNull(reply) {
 			_ = command.Unblocked(ctx) // it is the answer

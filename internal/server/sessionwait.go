@@ -26,6 +26,7 @@ func (c *session) await(p command.Plan) {
 		}
 		return
 	}
+	c.waitFor(nil) // p may know better
 	ctx, cancel := context.WithCancelCause(c.ctx)
 	defer cancel(nil)
 	c.count()
