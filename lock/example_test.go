@@ -268,8 +268,8 @@ func ExampleQuorum() {
 	if err != nil {
 		panic(err)
 	}
+	_ = engines[1].Close()
 	err = locks.Do(ctx, "ledger", func(ctx context.Context) error {
-		_ = engines[1].Close()
 		_, busy, err := locks.TryAcquire(ctx, "ledger")
 		if err != nil {
 			return err
