@@ -11,12 +11,12 @@ import (
 
 // States of a member in a cell.
 const (
-	isAbsent   = iota // it is not in the index
-	isPresent         // it is in the cell
-	isArriving        // it is announced to the cell, and counts as being there already
-	isLeaving         // it has left the cell, and may not have arrived at its destination
-	isLost            // the server has lost its cell
-	hasLeft           // it has left the cell of its home, and its home has changed since
+	memberAbsent   = iota // it is not in the index
+	memberPresent         // it is in the cell
+	memberArriving        // it is announced to the cell, and counts as being there already
+	memberLeaving         // it has left the cell, and may not have arrived at its destination
+	memberLost            // the server has lost its cell
+	memberLeft           // it has left the cell of its home, and its home has changed since
 )
 
 // A spot is where a member is.
@@ -43,7 +43,7 @@ func (x *Index) find(ctx context.Context, members []string) ([]spot, error) {
 	}
 	var todo []question
 	for i, s := range spots {
-		if s.kind != isAbsent {
+		if s.kind != memberAbsent {
 			for _, c := range x.cells.within(s.home.cell) {
 				todo = append(todo, question{i, c})
 			}
@@ -123,7 +123,7 @@ func (x *Index) homes(ctx context.Context, members []string, spots []spot) error
 		for j, i := range asked[n] {
 			spots[i].now, _ = a[0].(int64)
 			if text, ok := a[1+j].(string); ok {
-				spots[i].kind = isLost
+				spots[i].kind = memberLost
 				if spots[i].home, err = parseHome(text); err != nil {
 					return err
 				}
@@ -154,24 +154,24 @@ func (s *spot) addAnswer(c cell, now, answer any) error {
 		if err != nil {
 			return err
 		}
-		if l.before == s.home.step || s.kind == isLost {
-			s.kind, s.cell, s.record, s.now = isLeaving, c, l.record, at
+		if l.before == s.home.step || s.kind == memberLost {
+			s.kind, s.cell, s.record, s.now = memberLeaving, c, l.record, at
 		}
 	}
 	if _, left := a[3].(string); left && !s.ended() {
-		s.kind = hasLeft
+		s.kind = memberLeft
 	}
 	if s.ended() {
 		return nil
 	}
 	if score, ok := a[0].(string); ok {
 		n, err := parseScore(score)
-		s.twice = s.kind == isPresent || s.kind == isArriving
-		s.kind, s.cell, s.place, s.now = isPresent, c, place{c.zone(), n}, at
+		s.twice = s.kind == memberPresent || s.kind == memberArriving
+		s.kind, s.cell, s.place, s.now = memberPresent, c, place{c.zone(), n}, at
 		return err
 	}
 	if text, ok := a[1].(string); ok {
-		if s.twice = s.kind == isPresent; s.twice {
+		if s.twice = s.kind == memberPresent; s.twice {
 			return nil
 		}
 		_, score, err := timed(text)
@@ -179,7 +179,7 @@ func (s *spot) addAnswer(c cell, now, answer any) error {
 			return err
 		}
 		n, err := parseScore(score)
-		s.kind, s.cell, s.place, s.now = isArriving, c, place{c.zone(), n}, at
+		s.kind, s.cell, s.place, s.now = memberArriving, c, place{c.zone(), n}, at
 		return err
 	}
 	return nil
@@ -187,7 +187,7 @@ func (s *spot) addAnswer(c cell, now, answer any) error {
 
 // ended reports whether the member is known to have left the place of its home.
 func (s *spot) ended() bool {
-	return s.kind == hasLeft || s.kind == isLeaving && s.record.before == s.home.step
+	return s.kind == memberLeft || s.kind == memberLeaving && s.record.before == s.home.step
 }
 
 // field is the name of an announcement.
@@ -317,18 +317,18 @@ func (x *Index) locate(ctx context.Context, members []string) ([]spot, error) {
 			s := found[j]
 			spots[i] = s
 			switch s.kind {
-			case isPresent:
+			case memberPresent:
 				// With the same home all the while, the server has lost that it left one.
 				if s.twice && doubted[i] != s.home.step {
 					doubted[i] = s.home.step
 					again = append(again, i)
 				}
-			case hasLeft:
+			case memberLeft:
 				again = append(again, i)
-			case isArriving:
+			case memberArriving:
 				arrivals = append(arrivals, arrival{step: s.home.step, member: names[j], to: s.place})
 				again = append(again, i)
-			case isLeaving:
+			case memberLeaving:
 				departures = append(departures, departure{s.cell, s.record})
 				again = append(again, i)
 			}

@@ -51,7 +51,7 @@ func (x *Index) positions(ctx context.Context, members []string) ([]*Point, erro
 	points := make([]*Point, len(members))
 	spots, err := x.locate(ctx, members)
 	for i, s := range spots {
-		if s.kind == isPresent {
+		if s.kind == memberPresent {
 			p := s.place.point()
 			points[i] = &p
 		}

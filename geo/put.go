@@ -157,7 +157,7 @@ func (x *Index) step(ctx context.Context, todo []*change, add bool) (again []*ch
 	for i, p := range todo {
 		p.spot = spots[i]
 		switch {
-		case p.spot.kind != isPresent:
+		case p.spot.kind != memberPresent:
 			if add {
 				inserts = append(inserts, p)
 			}
@@ -313,12 +313,12 @@ func (x *Index) remove(ctx context.Context, todo []*change) error {
 		var lost []assignment
 		for i, p := range todo {
 			switch p.spot = spots[i]; p.spot.kind {
-			case isPresent:
+			case memberPresent:
 				going = append(going, p)
 				departures = append(departures, departure{
 					p.spot.cell, record{step: newStep(), before: p.spot.home.step, removed: true, member: p.member},
 				})
-			case isLost:
+			case memberLost:
 				lost = append(lost, assignment{member: p.member, before: p.spot.home.step})
 			}
 		}

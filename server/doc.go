@@ -13,8 +13,8 @@
 //	}
 //	return srv.Serve(l)
 //
-// A program that uses the engine itself, too, opens it and sets [Options.Engine]. Locks, limits and queues are the same for these clients and for the program's own calls, if both have
-// the same prefix: see [Options.Prefix].
+// A program that also uses the engine itself opens it and sets [Options.Engine]. These clients and the
+// program's own calls share locks, limits and queues if both have the same prefix: see [Options.Prefix].
 //
 // Without a password a Server listens on loopback addresses and unix sockets only. It closes a client
 // that takes none of its replies, and bounds the memory of all clients together. `redoubt serve` is

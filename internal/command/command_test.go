@@ -214,7 +214,7 @@ func TestErrorsAreDocumented(t *testing.T) {
 	// Errors that the arguments alone don't show.
 	later := []string{
 		"WRONGTYPE Operation against a key holding the wrong kind of value",
-		"ERR redoubt: this ID is over: it acquired the lock before",
+		"ERR redoubt: this ID is over: it acquired before",
 		"ERR redoubt: this works in the back end's own database only: SELECT it",
 		"ERR redoubt: the server is shutting down",
 		"ERR redoubt: LOCK.LS takes several steps and has no place in a transaction",

@@ -297,7 +297,7 @@ func (env *Env) planAcquire(a acquire, w way) Plan {
 	return Plan{Instead: now, Wait: func(ctx context.Context) Outcome { return env.acquire(ctx, w, a) }}
 }
 
-const errOver = "ERR redoubt: this ID is over: it acquired the lock before, and was released or ran out; use a new one"
+const errOver = "ERR redoubt: this ID is over: it acquired before, and was released or ran out; use a new one"
 
 func appendAcquired(dst []byte, id string, token int64, ttl time.Duration) []byte {
 	dst = resp.AppendArray(dst, 3)

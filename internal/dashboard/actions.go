@@ -39,8 +39,8 @@ type order struct {
 	Step   string `json:"step"` // of the answer before; empty at first
 }
 
-// A done says what came of an order. More: the browser repeats it with Step.
-type done struct {
+// An outcome says what came of an order. More: the browser repeats it with Step.
+type outcome struct {
 	OK      bool   `json:"ok"`
 	Done    int    `json:"done"`
 	More    bool   `json:"more"`
@@ -48,45 +48,45 @@ type done struct {
 	Message string `json:"message,omitempty"`
 }
 
-// An act is one kind of action.
-type act struct {
+// An action is one kind of action.
+type action struct {
 	right func(o *order) []string // the command that the user must be allowed to run
 	token bool                    // it needs a token
 	id    bool                    // it needs the ID of a message
-	run   func(ctx context.Context, c *redoubt.Client, o *order) (done, error)
+	run   func(ctx context.Context, c *redoubt.Client, o *order) (outcome, error)
 }
 
-var acts = map[string]act{
+var actions = map[string]action{
 	"lock.release": {
 		right: func(o *order) []string { return []string{"LOCK.FORCE", o.Name, o.Token} }, token: true,
-		run: func(ctx context.Context, c *redoubt.Client, o *order) (done, error) {
+		run: func(ctx context.Context, c *redoubt.Client, o *order) (outcome, error) {
 			m, err := lock.New(c, lock.Options{})
 			if err != nil {
-				return done{}, err
+				return outcome{}, err
 			}
 			return released(m.ForceRelease(ctx, o.Name, o.token()))
 		},
 	},
 	"semaphore.release": {
 		right: func(o *order) []string { return []string{"SEM.FORCE", o.Name, o.Token} }, token: true,
-		run: func(ctx context.Context, c *redoubt.Client, o *order) (done, error) {
+		run: func(ctx context.Context, c *redoubt.Client, o *order) (outcome, error) {
 			s, err := lock.NewSemaphore(c, lock.SemaphoreOptions{})
 			if err != nil {
-				return done{}, err
+				return outcome{}, err
 			}
 			return released(s.ForceRelease(ctx, o.Name, o.token()))
 		},
 	},
 	"queue.requeue": {
 		right: func(o *order) []string { return []string{"QUEUE.REQUEUE", o.Name, o.ID} }, id: true,
-		run: onQueue(func(ctx context.Context, c *redoubt.Client, keys queuewire.Keys, o *order) (done, error) {
+		run: onQueue(func(ctx context.Context, c *redoubt.Client, keys queuewire.Keys, o *order) (outcome, error) {
 			dead, err := queuewire.Requeue(ctx, c, keys, o.ID)
 			return counted(count(dead, true), "the message is not dead any more"), err
 		}),
 	},
 	"queue.requeueAll": {
 		right: func(o *order) []string { return []string{"QUEUE.REQUEUE", o.Name, "*"} },
-		run: onQueue(func(ctx context.Context, c *redoubt.Client, keys queuewire.Keys, o *order) (done, error) {
+		run: onQueue(func(ctx context.Context, c *redoubt.Client, keys queuewire.Keys, o *order) (outcome, error) {
 			return eachDead(ctx, c, keys, o.Step, func(ids []string) (int, error) {
 				dead, err := queuewire.Requeue(ctx, c, keys, ids...)
 				return count(dead, true), err
@@ -95,21 +95,21 @@ var acts = map[string]act{
 	},
 	"queue.cancel": {
 		right: func(o *order) []string { return []string{"QUEUE.CANCEL", o.Name, o.ID} }, id: true,
-		run: onQueue(func(ctx context.Context, c *redoubt.Client, keys queuewire.Keys, o *order) (done, error) {
+		run: onQueue(func(ctx context.Context, c *redoubt.Client, keys queuewire.Keys, o *order) (outcome, error) {
 			was, err := queuewire.Cancel(ctx, c, keys, o.ID)
 			return counted(count(was, queuewire.StatePending)+count(was, queuewire.StateRunning), "the queue has no such message any more, or it is dead"), err
 		}),
 	},
 	"queue.delete": {
 		right: func(o *order) []string { return []string{"QUEUE.DELETE", o.Name, o.ID} }, id: true,
-		run: onQueue(func(ctx context.Context, c *redoubt.Client, keys queuewire.Keys, o *order) (done, error) {
+		run: onQueue(func(ctx context.Context, c *redoubt.Client, keys queuewire.Keys, o *order) (outcome, error) {
 			was, err := queuewire.Delete(ctx, c, keys, o.ID)
 			return counted(count(was, queuewire.StateDead), "the message is not dead any more"), err
 		}),
 	},
 	"queue.deleteAll": {
 		right: func(o *order) []string { return []string{"QUEUE.DELETE", o.Name, "*"} },
-		run: onQueue(func(ctx context.Context, c *redoubt.Client, keys queuewire.Keys, o *order) (done, error) {
+		run: onQueue(func(ctx context.Context, c *redoubt.Client, keys queuewire.Keys, o *order) (outcome, error) {
 			return eachDead(ctx, c, keys, o.Step, func(ids []string) (int, error) {
 				was, err := queuewire.Delete(ctx, c, keys, ids...)
 				return count(was, queuewire.StateDead), err
@@ -118,14 +118,14 @@ var acts = map[string]act{
 	},
 	"queue.pause": {
 		right: func(o *order) []string { return []string{"QUEUE.PAUSE", o.Name} },
-		run: onQueue(func(ctx context.Context, c *redoubt.Client, keys queuewire.Keys, _ *order) (done, error) {
-			return done{Done: 1}, c.Do(ctx, queuewire.PauseCmd(keys)).Err
+		run: onQueue(func(ctx context.Context, c *redoubt.Client, keys queuewire.Keys, _ *order) (outcome, error) {
+			return outcome{Done: 1}, c.Do(ctx, queuewire.PauseCmd(keys)).Err
 		}),
 	},
 	"queue.resume": {
 		right: func(o *order) []string { return []string{"QUEUE.RESUME", o.Name} },
-		run: onQueue(func(ctx context.Context, c *redoubt.Client, keys queuewire.Keys, _ *order) (done, error) {
-			return done{Done: 1}, c.Do(ctx, queuewire.ResumeCmd(keys)).Err
+		run: onQueue(func(ctx context.Context, c *redoubt.Client, keys queuewire.Keys, _ *order) (outcome, error) {
+			return outcome{Done: 1}, c.Do(ctx, queuewire.ResumeCmd(keys)).Err
 		}),
 	},
 	"queue.drain": {
@@ -147,7 +147,7 @@ func (h *Handler) action(req *request) (any, error) {
 		}
 		req.source, req.user = req.sources[at], req.users[at]
 	}
-	a, ok := acts[o.Action]
+	a, ok := actions[o.Action]
 	if !ok {
 		return nil, refuse(http.StatusBadRequest, "there is no action "+quoted(o.Action))
 	}
@@ -219,7 +219,7 @@ func (o *order) token() int64 {
 	return n
 }
 
-func released(ok bool, err error) (done, error) {
+func released(ok bool, err error) (outcome, error) {
 	n := 0
 	if ok {
 		n = 1
@@ -228,11 +228,11 @@ func released(ok bool, err error) (done, error) {
 }
 
 // counted is the result of an action on one thing, with what to say if there was nothing to do.
-func counted(n int, nothing string) done {
+func counted(n int, nothing string) outcome {
 	if n > 0 {
 		nothing = ""
 	}
-	return done{Done: n, Message: nothing}
+	return outcome{Done: n, Message: nothing}
 }
 
 func count[V comparable](list []V, want V) (n int) {
@@ -244,11 +244,11 @@ func count[V comparable](list []V, want V) (n int) {
 	return n
 }
 
-func onQueue(run func(ctx context.Context, c *redoubt.Client, keys queuewire.Keys, o *order) (done, error)) func(ctx context.Context, c *redoubt.Client, o *order) (done, error) {
-	return func(ctx context.Context, c *redoubt.Client, o *order) (done, error) {
+func onQueue(run func(ctx context.Context, c *redoubt.Client, keys queuewire.Keys, o *order) (outcome, error)) func(ctx context.Context, c *redoubt.Client, o *order) (outcome, error) {
+	return func(ctx context.Context, c *redoubt.Client, o *order) (outcome, error) {
 		keys, err := queuewire.KeysOf(c, o.Name)
 		if err != nil {
-			return done{}, refuse(http.StatusBadRequest, err.Error())
+			return outcome{}, refuse(http.StatusBadRequest, err.Error())
 		}
 		return run(ctx, c, keys, o)
 	}
@@ -257,7 +257,7 @@ func onQueue(run func(ctx context.Context, c *redoubt.Client, keys queuewire.Key
 // eachDead calls change, which takes messages out of the dead ones, for about stepTime. The step of the
 // answer is how many of the messages that were dead at the beginning are left: messages that die meanwhile must not
 // make it go on for ever.
-func eachDead(ctx context.Context, c *redoubt.Client, keys queuewire.Keys, step string, change func(ids []string) (int, error)) (d done, err error) {
+func eachDead(ctx context.Context, c *redoubt.Client, keys queuewire.Keys, step string, change func(ids []string) (int, error)) (d outcome, err error) {
 	left := -1
 	if step != "" {
 		if left, err = strconv.Atoi(step); err != nil || left < 0 {
@@ -295,7 +295,7 @@ func eachDead(ctx context.Context, c *redoubt.Client, keys queuewire.Keys, step 
 }
 
 // drain removes pending messages for about stepTime. The step of the answer is how many it skips.
-func drain(ctx context.Context, c *redoubt.Client, keys queuewire.Keys, o *order) (d done, err error) {
+func drain(ctx context.Context, c *redoubt.Client, keys queuewire.Keys, o *order) (d outcome, err error) {
 	skip := 0
 	if o.Step != "" {
 		if skip, err = strconv.Atoi(o.Step); err != nil || skip < 0 {

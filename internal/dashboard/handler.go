@@ -41,7 +41,7 @@ type Handler struct {
 	cross *http.CrossOriginProtection
 	began time.Time
 
-	looked chan struct{} // somebody looks
+	viewer chan struct{} // somebody looks
 	stop   chan struct{} // closed by Close
 
 	mu      sync.Mutex
@@ -60,7 +60,7 @@ func New(opts Options) (*Handler, error) {
 	}
 	h := &Handler{
 		opts: opts, log: opts.Logger, cross: http.NewCrossOriginProtection(), began: time.Now(),
-		sources: map[string]*source{}, looked: make(chan struct{}, 1), stop: make(chan struct{}),
+		sources: map[string]*source{}, viewer: make(chan struct{}, 1), stop: make(chan struct{}),
 	}
 	var errs []error
 	for _, host := range opts.Hosts {
@@ -199,7 +199,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, name string) err
 		return serveAsset(w, r, name)
 	}
 	w.Header().Set("Cache-Control", "no-store")
-	h.look()
+	h.noteViewer()
 	req, err := h.request(r, sources, users)
 	if err != nil {
 		return err

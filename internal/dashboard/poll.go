@@ -164,10 +164,10 @@ func (s *source) metrics(i info) (gauges, counters map[string]float64) {
 	return gauges, counters
 }
 
-// look tells the sampling that somebody looks.
-func (h *Handler) look() {
+// noteViewer tells the sampling that somebody looks.
+func (h *Handler) noteViewer() {
 	select {
-	case h.looked <- struct{}{}:
+	case h.viewer <- struct{}{}:
 	default:
 	}
 }
@@ -182,7 +182,7 @@ func (h *Handler) sample() {
 		select {
 		case <-h.stop:
 			return
-		case <-h.looked:
+		case <-h.viewer:
 			idle := time.Since(seen) >= lookFor
 			seen = time.Now()
 			if idle {

@@ -44,19 +44,19 @@ const (
 // A viewOf says what a view has. Either it lists names of kinds, page by page, or one reads its rows.
 type viewOf struct {
 	kinds []kind
-	one   func(l *look) (rows []any, err error)
+	one   func(l *reading) (rows []any, err error)
 }
 
 var views = map[view]viewOf{
-	viewOverview: {one: func(*look) ([]any, error) { return nil, nil }},
+	viewOverview: {one: func(*reading) ([]any, error) { return nil, nil }},
 	viewLocks:    {kinds: []kind{kindLock, kindSemaphore, kindLatch}},
 	viewLimits:   {kinds: []kind{kindLimit, kindThrottle}},
 	viewQueues:   {kinds: []kind{kindQueue}},
 	viewStock:    {kinds: []kind{kindStock}},
 	viewCaches:   {kinds: []kind{kindCache}},
 	viewBloom:    {kinds: []kind{kindBloom, kindChain}},
-	viewPools:    {one: (*look).poolRows},
-	viewEngine:   {one: (*look).engineRows},
+	viewPools:    {one: (*reading).poolRows},
+	viewEngine:   {one: (*reading).engineRows},
 }
 
 // viewNames lists the views that are wanted, for errors.
@@ -79,8 +79,8 @@ type pageOfView struct {
 	name string // only the things with this name; empty: all
 }
 
-// A look is one reading of a page of rows.
-type look struct {
+// A reading reads a page of rows once.
+type reading struct {
 	pageOfView
 
 	ctx  context.Context //nolint:containedctx // of the one snapshot that this is for
@@ -92,9 +92,9 @@ type look struct {
 	takers func() map[string]int
 }
 
-// look begins a reading.
-func (req *request) look(ctx context.Context, page pageOfView, i info) *look {
-	l := &look{pageOfView: page, ctx: ctx, s: req.source, user: req.user, info: i}
+// read begins a reading.
+func (req *request) read(ctx context.Context, page pageOfView, i info) *reading {
+	l := &reading{pageOfView: page, ctx: ctx, s: req.source, user: req.user, info: i}
 	if f := l.s.Limits; f != nil {
 		l.limits = sync.OnceValue(f)
 	}
@@ -111,7 +111,7 @@ type reader struct {
 	// cmds read the state of a name.
 	cmds func(c *redoubt.Client, name string) ([]redoubt.Cmd, error)
 	// row makes the row of a name from the replies. nil: the name has no state any more.
-	row func(l *look, name string, r []redoubt.Reply) (map[string]any, error)
+	row func(l *reading, name string, r []redoubt.Reply) (map[string]any, error)
 }
 
 var readers = [kinds]reader{
@@ -128,13 +128,13 @@ var readers = [kinds]reader{
 }
 
 // may reports whether the user may see a name.
-func (l *look) may(k kind, name string) bool {
+func (l *reading) may(k kind, name string) bool {
 	right := readers[k].right
 	return l.user.May(append([]string{right[0], name}, right[1:]...)...)
 }
 
 // rows reads a page of rows, one kind after the other, in one pipeline for each pageRows names.
-func (l *look) rows() (rows []any, next string, err error) {
+func (l *reading) rows() (rows []any, next string, err error) {
 	v := views[l.view]
 	if v.one != nil {
 		rows, err = v.one(l)
@@ -171,7 +171,7 @@ func (l *look) rows() (rows []any, next string, err error) {
 
 // after returns at most most names of a kind that are to be shown and follow one. more: there may be others
 // after them.
-func (l *look) after(k kind, last string, most int) (names []string, more bool) {
+func (l *reading) after(k kind, last string, most int) (names []string, more bool) {
 	switch {
 	case l.name != "":
 		return []string{l.name}, false
@@ -201,7 +201,7 @@ func cursor(v view, page string) (at int, last string, err error) {
 
 // read reads the states of names in one pipeline and makes their rows. A name that another program uses is
 // left out; a name whose state can't be read has a row with the error.
-func (l *look) read(k kind, names []string) (rows []any, err error) {
+func (l *reading) read(k kind, names []string) (rows []any, err error) {
 	if k == kindBloom {
 		if err := l.countBlooms(names); err != nil {
 			return nil, err
@@ -255,7 +255,7 @@ func lockCmds(c *redoubt.Client, name string) ([]redoubt.Cmd, error) {
 	return []redoubt.Cmd{lockwire.InfoCmd(keys)}, err
 }
 
-func lockRow(_ *look, _ string, r []redoubt.Reply) (map[string]any, error) {
+func lockRow(_ *reading, _ string, r []redoubt.Reply) (map[string]any, error) {
 	i, err := lockwire.ReadInfo(r[0])
 	if err != nil || i.Mode == 0 && i.Waiters == 0 {
 		return nil, err
@@ -272,7 +272,7 @@ func semaphoreCmds(c *redoubt.Client, name string) ([]redoubt.Cmd, error) {
 	return []redoubt.Cmd{lockwire.SemaphoreInfoCmd(keys)}, err
 }
 
-func semaphoreRow(_ *look, _ string, r []redoubt.Reply) (map[string]any, error) {
+func semaphoreRow(_ *reading, _ string, r []redoubt.Reply) (map[string]any, error) {
 	i, err := lockwire.ReadSemaphoreInfo(r[0])
 	if err != nil || i.Taken == 0 && i.Waiters == 0 {
 		return nil, err
@@ -304,7 +304,7 @@ func latchCmds(c *redoubt.Client, name string) ([]redoubt.Cmd, error) {
 	return lockwire.LatchInfoCmds(key), err
 }
 
-func latchRow(_ *look, _ string, r []redoubt.Reply) (map[string]any, error) {
+func latchRow(_ *reading, _ string, r []redoubt.Reply) (map[string]any, error) {
 	left, ttl, err := lockwire.ReadLatchInfo(r)
 	if err != nil || left < 0 {
 		return nil, err
@@ -340,7 +340,7 @@ var (
 	limitPolicies = []string{"rate", "window", "quota", "concurrency"}
 )
 
-func limitRow(l *look, name string, r []redoubt.Reply) (map[string]any, error) {
+func limitRow(l *reading, name string, r []redoubt.Reply) (map[string]any, error) {
 	row := l.limitRowOf(kindLimit, name)
 	var policies []string
 	for i, ttl := range r[1:] {
@@ -373,7 +373,7 @@ func limitRow(l *look, name string, r []redoubt.Reply) (map[string]any, error) {
 }
 
 // limitRowOf is the row of a limit about which only the counts of this process are known.
-func (l *look) limitRowOf(k kind, name string) map[string]any {
+func (l *reading) limitRowOf(k kind, name string) map[string]any {
 	row := map[string]any{
 		"kind": limitKinds[k], "policy": "", "limit": nil, "periodMs": nil, "burst": nil, "remaining": nil, "fullInMs": int64(0),
 		"allowed": nil, "denied": nil,
@@ -392,7 +392,7 @@ func throttleCmds(_ *redoubt.Client, key string) ([]redoubt.Cmd, error) {
 	return []redoubt.Cmd{{Name: "PTTL", Keys: []string{key}, Flags: redoubt.ReadOnly}}, nil
 }
 
-func throttleRow(l *look, key string, r []redoubt.Reply) (map[string]any, error) {
+func throttleRow(l *reading, key string, r []redoubt.Reply) (map[string]any, error) {
 	ms, err := r[0].Int()
 	if err != nil {
 		return nil, err
@@ -410,7 +410,7 @@ func queueCmds(c *redoubt.Client, name string) ([]redoubt.Cmd, error) {
 	return []redoubt.Cmd{queuewire.StatsCmd(keys)}, err
 }
 
-func queueRow(l *look, name string, r []redoubt.Reply) (map[string]any, error) {
+func queueRow(l *reading, name string, r []redoubt.Reply) (map[string]any, error) {
 	s, err := queuewire.ReadStats(r[0])
 	if err != nil {
 		return nil, err
@@ -434,7 +434,7 @@ func stockCmds(c *redoubt.Client, name string) ([]redoubt.Cmd, error) {
 	return []redoubt.Cmd{stockwire.InfoCmd(keys)}, err
 }
 
-func stockRow(_ *look, _ string, r []redoubt.Reply) (map[string]any, error) {
+func stockRow(_ *reading, _ string, r []redoubt.Reply) (map[string]any, error) {
 	c, err := stockwire.ReadCount(r[0])
 	if err != nil {
 		return nil, err
@@ -446,7 +446,7 @@ func stockRow(_ *look, _ string, r []redoubt.Reply) (map[string]any, error) {
 }
 
 // cacheRow counts the entries that the scan has found. The other counts are of this process.
-func cacheRow(l *look, name string, _ []redoubt.Reply) (map[string]any, error) {
+func cacheRow(l *reading, name string, _ []redoubt.Reply) (map[string]any, error) {
 	row := map[string]any{"entries": l.s.names.entries(kindCache, name), "hits": nil, "stale": nil, "loads": nil, "errors": nil}
 	if l.s.Caches != nil {
 		if c, ok := l.s.Caches()[name]; ok {

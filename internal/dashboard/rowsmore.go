@@ -42,7 +42,7 @@ type bloomStates struct {
 }
 
 // countBlooms counts some of the filters anew that are to be shown.
-func (l *look) countBlooms(names []string) error {
+func (l *reading) countBlooms(names []string) error {
 	filters, err := bloom.New(l.s.Client, bloom.Options{})
 	if err != nil {
 		return err
@@ -72,7 +72,7 @@ func (l *look) countBlooms(names []string) error {
 }
 
 // bloomRow is what was counted of a filter.
-func bloomRow(l *look, name string, _ []redoubt.Reply) (map[string]any, error) {
+func bloomRow(l *reading, name string, _ []redoubt.Reply) (map[string]any, error) {
 	l.s.blooms.mu.Lock()
 	st, known := l.s.blooms.all[name]
 	l.s.blooms.mu.Unlock()
@@ -96,7 +96,7 @@ func chainCmds(_ *redoubt.Client, key string) ([]redoubt.Cmd, error) {
 }
 
 // chainRow is the row of a filter of the BF commands. Its fill and error follow from the number of items.
-func chainRow(_ *look, _ string, r []redoubt.Reply) (map[string]any, error) {
+func chainRow(_ *reading, _ string, r []redoubt.Reply) (map[string]any, error) {
 	status, i, err := bloomwire.ReadHeader(r[0])
 	if err != nil || status != bloomwire.ChainDone {
 		return nil, err
@@ -125,7 +125,7 @@ func bloomInfo(ctx context.Context, filters *bloom.Filters, name string) (bloom.
 
 // poolRows has one row: the pool. A user who may not SLOWLOG GET sees which commands were slow, without
 // their arguments.
-func (l *look) poolRows() ([]any, error) {
+func (l *reading) poolRows() ([]any, error) {
 	if l.s.Pool == nil {
 		return []any{}, nil
 	}
@@ -157,7 +157,7 @@ func (l *look) poolRows() ([]any, error) {
 }
 
 // engineRows has one row: the engine, or the Redis server. A number that the server does not tell is null.
-func (l *look) engineRows() ([]any, error) {
+func (l *reading) engineRows() ([]any, error) {
 	if !l.user.May("INFO") {
 		return nil, errNotAllowed
 	}

@@ -128,7 +128,7 @@ func (h *Handler) snapshot(req *request) (any, error) {
 	if s.names != nil {
 		out.Scan, out.Counts = s.names.state()
 	}
-	l := req.look(ctx, page, data.info)
+	l := req.read(ctx, page, data.info)
 	if l.limits != nil {
 		out.Counts[countWords[kindThrottle]] = int64(len(l.limits().Keys))
 	}

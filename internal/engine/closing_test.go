@@ -121,6 +121,46 @@ func TestCloseSavesWhatCallersWereTold(t *testing.T) {
 	}
 }
 
+// Close while callers write loses nothing of what they were told.
+func TestCloseUnderCallers(t *testing.T) {
+	const callers = 4
+	opts := Options{Dir: t.TempDir(), Fsync: aof.Never}
+	e := open(t, opts)
+	var told [callers]int64
+	var begun, all sync.WaitGroup
+	begun.Add(callers)
+	for i := range callers {
+		all.Go(func() {
+			ctx := context.Background()
+			if i%2 == 0 {
+				ctx = t.Context() // which can end
+			}
+			for n := int64(1); ; n++ {
+				r := e.Do(ctx, redoubt.Cmd{Name: "INCR", Keys: []string{strconv.Itoa(i)}})
+				if n == 1 {
+					begun.Done()
+				}
+				if r.Err != nil {
+					if !errors.Is(r.Err, ErrClosed) {
+						t.Errorf("INCR: %v, want ErrClosed", r.Err)
+					}
+					return
+				}
+				told[i] = n
+			}
+		})
+	}
+	begun.Wait()
+	must(t, e.Close())
+	all.Wait()
+	e = open(t, opts)
+	for i, n := range told {
+		if got := do(t, e, "GET", strconv.Itoa(i)); got != strconv.FormatInt(n, 10) {
+			t.Errorf("key %d is %v, want %d", i, got, n)
+		}
+	}
+}
+
 // Close waits for the goroutines of callers that have left, and a second Close for the first.
 func TestCloseWaits(t *testing.T) {
 	dir := t.TempDir()
