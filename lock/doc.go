@@ -24,6 +24,9 @@
 //     loss of the others.
 //   - [Latch] opens once its members have counted it down.
 //
+// [Mutex.Elect] runs a function in the one process that leads, and campaigns again after a loss.
+// [Mutex.Observe] tells other processes who leads.
+//
 // A Do inside a Do on the same name reuses the lease that ctx carries: see
 // [Lease.Enter]. [Lease.HandOver] passes a lease to another process. Info returns
 // the state of a name, List iterates over all names, and ForceRelease takes a lock
@@ -47,6 +50,12 @@
 //     token; a release does so until a later lease on the name is released too.
 //   - A lost wake-up delays a waiter until the end of the lease that it saw, by 30 s at
 //     most.
+//   - The lead of an elected process ends, with the context of its function, before the next one
+//     is elected.
+//   - A candidate that loses the lead campaigns again, until its function returns in the lead or
+//     its ctx ends.
+//   - Candidates survive an outage of the server: they try again within a second.
+//   - An observer sees who leads within the period that it asks for.
 //
 // docs/promises.md lists every promise with the tests that check it.
 //

@@ -240,3 +240,68 @@ func ExampleBusy() {
 	// true
 	// acquired invoice
 }
+
+// Two processes campaign, and one leads at a time. When the first resigns, the second leads.
+func ExampleMutex_Elect() {
+	ctx, client := context.Background(), connect()
+
+	var campaign sync.WaitGroup
+	for _, host := range []string{"host-1", "host-2"} {
+		locks, err := lock.New(client, lock.Options{TTL: 10 * time.Second, Label: host})
+		if err != nil {
+			panic(err)
+		}
+		leads := make(chan struct{})
+		campaign.Go(func() {
+			err := locks.Elect(ctx, "reports", func(ctx context.Context) error {
+				fmt.Println(host, "leads")
+				close(leads)
+				// Work until ctx ends: the lead is lost then. Send lock.FromContext(ctx).Token()
+				// with each write. To return is to resign.
+				return nil
+			})
+			if err != nil {
+				panic(err)
+			}
+		})
+		<-leads // only so that the output is always the same
+	}
+	campaign.Wait()
+	// Output:
+	// host-1 leads
+	// host-2 leads
+}
+
+// A process that is no candidate follows who leads.
+func ExampleMutex_Observe() {
+	ctx, client := context.Background(), connect()
+
+	locks, err := lock.New(client, lock.Options{Label: "host-1"})
+	if err != nil {
+		panic(err)
+	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	var campaign sync.WaitGroup
+	for info, err := range locks.Observe(ctx, "reports", 10*time.Millisecond) {
+		switch {
+		case err != nil:
+			fmt.Println("unknown:", err) // the loop goes on
+		case info.Mode == lock.Free:
+			fmt.Println("nobody leads")
+			campaign.Go(func() {
+				_ = locks.Elect(ctx, "reports", func(ctx context.Context) error {
+					<-ctx.Done()
+					return nil
+				})
+			})
+		default:
+			fmt.Println(info.Holders[0].Label, "leads")
+			stop()
+		}
+	}
+	campaign.Wait()
+	// Output:
+	// nobody leads
+	// host-1 leads
+}
