@@ -25,7 +25,8 @@
 //   - [Latch] opens once its members have counted it down.
 //
 // [Mutex.Elect] runs a function in the one process that leads, and campaigns again after a loss.
-// [Mutex.Observe] tells other processes who leads.
+// [Mutex.Observe] tells other processes who leads. Package gocronlock, a module of its own, has a Locker
+// and an Elector for gocron.
 //
 // A Do inside a Do on the same name reuses the lease that ctx carries: see
 // [Lease.Enter]. [Lease.HandOver] passes a lease to another process. Info returns

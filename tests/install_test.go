@@ -19,7 +19,9 @@ import (
 const rootModule = "github.com/redoubt-go/redoubt"
 
 // released are the modules that a release tags, by their directories.
-var released = map[string]string{".": rootModule, "ratelimit/grpclimit": rootModule + "/ratelimit/grpclimit"}
+var released = map[string]string{
+	".": rootModule, "lock/gocronlock": rootModule + "/lock/gocronlock", "ratelimit/grpclimit": rootModule + "/ratelimit/grpclimit",
+}
 
 // TestReleasedModules publishes the tree in a module proxy of files. A program in an empty module gets the
 // packages from there, and go install builds the binary. No module requires another by a version that
@@ -59,7 +61,8 @@ func TestReleasedModules(t *testing.T) {
 		return string(out)
 	}
 
-	for _, c := range []struct{ get, use string }{ // grpclimit alone first
+	for _, c := range []struct{ get, use string }{ // the others alone first
+		{rootModule + "/lock/gocronlock@latest", "lock/gocronlock"},
 		{rootModule + "/ratelimit/grpclimit@latest", "ratelimit/grpclimit"},
 		{rootModule + "@latest", "lock"},
 	} {
