@@ -158,6 +158,9 @@ func (u *User) key(rule string, a rediscmd.Access, pattern string) (fault string
 // all allows or forbids every command.
 func (u *User) all(yes bool) { //nolint:revive // the parameter is the state
 	u.anyCommand = yes
+	if u.change("-@all"); yes {
+		u.change("+@all")
+	}
 	for i := range u.allowed {
 		u.allowed[i] = 0
 		if yes {
@@ -172,6 +175,7 @@ func (u *User) command(rule, name string, yes bool) (fault string) { //nolint:re
 		if !slices.Contains(categories, category) {
 			return fmt.Sprintf("is %q, and there is no such category; want one of all, %s", rule, strings.Join(categories, ", "))
 		}
+		u.change(rule)
 		for _, c := range commands {
 			if slices.Contains(c.categories, category) {
 				u.set(c, yes)
@@ -194,6 +198,7 @@ func (u *User) command(rule, name string, yes bool) (fault string) { //nolint:re
 		}
 		return fmt.Sprintf("is %q, and there is no such command", rule)
 	}
+	u.change(rule)
 	u.set(c, yes)
 	return ""
 }

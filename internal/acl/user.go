@@ -29,6 +29,7 @@ type User struct {
 
 	anyCommand, anyKey, anyChannel bool
 	allowed                        []uint64 // a bit for each command, by its id
+	changes                        []string // the rules that made allowed, without those that no longer count
 	keys                           []keyPattern
 	channels                       [][]byte
 }
@@ -76,8 +77,25 @@ func (u *User) Admits(password []byte) bool {
 	return u.on && (u.nopass || same == 1)
 }
 
+// AnyKey reports whether the user may use all keys.
+func (u *User) AnyKey() bool { return u.anyKey }
+
+// InScript returns the error of Redis 7.0 for a command in a script, of the error that [User.Refuses] returns.
+func InScript(refusal string) string {
+	switch {
+	case refusal == noKey:
+		return "ERR The user executing the script can't access at least one of the keys mentioned in the command arguments"
+	case refusal == noChannel:
+		return "ERR The user executing the script can't publish to the channel mentioned in the command"
+	case strings.HasPrefix(refusal, noCommand):
+		return "ERR The user executing the script can't run this command or subcommand"
+	}
+	return refusal
+}
+
 // The errors of Redis 7.0.
 const (
+	noCommand = "NOPERM this user has no permissions to run the '"
 	noKey     = "NOPERM this user has no permissions to access one of the keys used as arguments"
 	noChannel = "NOPERM this user has no permissions to access one of the channels used as arguments"
 )
@@ -88,7 +106,7 @@ const (
 func (u *User) Refuses(c *Command, args [][]byte, keys []int) string {
 	switch channels := c.channels(); {
 	case !u.anyCommand && !u.may(c):
-		return "NOPERM this user has no permissions to run the '" + c.name + "' command"
+		return noCommand + c.name + "' command"
 	case channels.First > 0:
 		if !u.anyChannel && !u.mayHear(channels, args) {
 			return noChannel

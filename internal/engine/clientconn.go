@@ -20,7 +20,12 @@ import (
 // Up to 16 MiB of replies wait to be read; beyond that Write waits. A connection with 64 MiB of
 // unread messages is closed.
 func (e *Engine) Open(context.Context) (net.Conn, error) {
-	return e.connect(localAddr{}, localAddr{}, nil)
+	return e.connect(localAddr{}, localAddr{}, nil, nil)
+}
+
+// OpenWithin is [Engine.Open] for a session whose scripts have limits.
+func (e *Engine) OpenWithin(_ context.Context, l Limits) (net.Conn, error) {
+	return e.connect(localAddr{}, localAddr{}, nil, l)
 }
 
 // Name is how errors call the engine as a back end.
@@ -33,7 +38,7 @@ func (e *Engine) Database() int { return 0 }
 // It closes conn. It has no limits, no authentication and no TLS: internal/server has those.
 func (e *Engine) ServeConn(conn net.Conn) error {
 	defer conn.Close()
-	c, err := e.connect(conn.RemoteAddr(), conn.LocalAddr(), nil)
+	c, err := e.connect(conn.RemoteAddr(), conn.LocalAddr(), nil, nil)
 	if err != nil {
 		return err
 	}
@@ -99,14 +104,14 @@ type clientConn struct {
 	readBy, writeBy deadline
 }
 
-func (e *Engine) connect(remote, local net.Addr, group *Group) (*clientConn, error) {
+func (e *Engine) connect(remote, local net.Addr, group *Group, limits Limits) (*clientConn, error) {
 	if e.closed.Load() {
 		return nil, ErrClosed
 	}
 	c := &clientConn{e: e, remote: remote, local: local}
 	c.change.L = &c.mu
 	c.s = e.Session()
-	c.s.group = group
+	c.s.group, c.s.limits = group, limits
 	c.s.SyncLater()
 	c.s.client.set(remote.String(), local.String(), c.end)
 	c.s.OnPush(c.push)

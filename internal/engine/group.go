@@ -17,7 +17,12 @@ func (e *Engine) Group() *Group { return &Group{e: e, over: make(chan struct{})}
 
 // Open is [Engine.Open] for a session of the group.
 func (g *Group) Open(context.Context) (net.Conn, error) {
-	return g.e.connect(localAddr{}, localAddr{}, g)
+	return g.e.connect(localAddr{}, localAddr{}, g, nil)
+}
+
+// OpenWithin is [Engine.OpenWithin] for a session of the group.
+func (g *Group) OpenWithin(_ context.Context, l Limits) (net.Conn, error) {
+	return g.e.connect(localAddr{}, localAddr{}, g, l)
 }
 
 // Name is [Engine.Name].

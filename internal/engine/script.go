@@ -16,6 +16,7 @@ type scriptHost struct {
 	outer    *call // EVAL
 	inner    call  // the command of the script
 	readOnly bool
+	refuses  func(args [][]byte) string // what the script may not run; nil: it may run all
 	allowOOM bool
 	digest   string
 	run      scriptRun
@@ -84,6 +85,10 @@ func (c *call) eval(loaded, readOnly bool) {
 	}
 	h.outer, h.readOnly, h.allowOOM, h.digest = c, readOnly || sc.readOnly, sc.allowOOM, sc.digest
 	h.run.wrote.Store(false)
+	h.refuses = nil
+	if c.s.limits != nil {
+		h.refuses = c.s.limits(sc.digest)
+	}
 	db := c.s.db
 	defer func() {
 		c.s.db = db
@@ -159,7 +164,7 @@ func bytesOf(args [][]byte) (n int) {
 // release forgets the run, and keeps memory that is small.
 func (h *scriptHost) release() {
 	h.reserve(0)
-	h.outer, h.tx = nil, Tx{}
+	h.outer, h.tx, h.refuses = nil, Tx{}, nil
 	clear(h.argv)
 	clear(h.keys)
 	clear(h.args)
@@ -197,10 +202,11 @@ func (h *scriptHost) Call(args [][]byte, r *lua.Reply) {
 // own time is looked at.
 const longCommand = 50 * time.Microsecond
 
-// Allowed is redis.acl_check_cmd: there are no ACLs.
+// Allowed is redis.acl_check_cmd.
 func (h *scriptHost) Allowed(args [][]byte) (allowed, known bool) {
 	cmd := find(args[0])
-	return cmd != nil, cmd != nil && cmd.resolve(args) != nil
+	allowed = cmd != nil && (h.refuses == nil || h.refuses(args) == "")
+	return allowed, cmd != nil && cmd.resolve(args) != nil
 }
 
 // refuse returns why a script may not run a command, "" when it may.
@@ -212,7 +218,13 @@ func (h *scriptHost) refuse(cmd *command, args [][]byte) string {
 		return "ERR Wrong number of args calling Redis command from script"
 	case cmd.flags&(flagNoScript|flagControl) != 0:
 		return "ERR This Redis command is not allowed from script"
-	case h.readOnly && cmd.flags&(flagWrite|flagMayReplicate) != 0:
+	}
+	if h.refuses != nil {
+		if why := h.refuses(args); why != "" {
+			return why
+		}
+	}
+	if h.readOnly && cmd.flags&(flagWrite|flagMayReplicate) != 0 {
 		return "ERR Write commands are not allowed from read-only scripts."
 	}
 	c := h.outer

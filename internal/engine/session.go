@@ -42,6 +42,7 @@ type Session struct {
 	push      func([]byte)
 	pushProto atomic.Uint32 // proto, for publishers
 	host      *scriptHost   // nil before the first script
+	limits    Limits        // nil: none
 
 	lastCommand *command // the command that lastName names, as the client writes it
 	lastName    [rediscmd.MaxName]byte
@@ -100,6 +101,13 @@ func (s *Session) SetProtocol(p resp.Protocol) {
 	s.proto = p
 	s.pushProto.Store(uint32(p))
 }
+
+// Limits says which commands a script with a digest may not run: refuses returns the error, or "". A nil refuses
+// lets it run all.
+type Limits = func(digest string) (refuses func(args [][]byte) string)
+
+// SetLimits sets the limits of scripts. They are asked at the begin of each script, in the goroutine that runs it.
+func (s *Session) SetLimits(l Limits) { s.limits = l }
 
 // DB returns the number of the selected database.
 func (s *Session) DB() int { return s.db }

@@ -52,6 +52,7 @@ func (t *backendTarget) open(c *session, conn net.Conn) route {
 	r := &inprocess{direct: direct{session: c, target: t}, engine: t.engine(conn)}
 	r.self = r
 	r.engine.SetAccount(c.account)
+	r.engine.SetLimits(c.limits)
 	r.lineScanner.Limits = c.srv.opts.Limits
 	return r
 }
@@ -199,6 +200,7 @@ func (r *direct) queue([]byte, translate) {
 	panic("server: a transaction without its own connection")
 }
 func (r *direct) hello(resp.Protocol, []any) (answered, ok bool) { return false, true }
+func (r *direct) abandon(text string)                            { r.fail(text) }
 func (r *direct) reset()                                         {}
 func (r *direct) cannotWait() string                             { return "" }
 func (r *direct) occupies() bool                                 { return false }
@@ -238,6 +240,9 @@ func (r *direct) dedicate() *dedicated {
 	}
 	opts := r.target.options(r.protocol)
 	opts.Scripts = nil // the shared connection has loaded them; one that is missing is sent again
+	if e, ok := opts.Backend.(limiter); ok {
+		opts.Backend = limited{opts.Backend, e, r.limits}
+	}
 	var setup [][]string
 	if name := r.info.get().name; name != "" {
 		setup = append(setup, []string{"CLIENT", "SETNAME", name})
@@ -257,6 +262,24 @@ func (r *direct) dedicate() *dedicated {
 		d.conn.Close() // killed meanwhile
 	}
 	return d
+}
+
+// A limiter is an engine as a back end. The scripts on a connection of OpenWithin may not run what limits refuses:
+// see [Session.SetLimits].
+type limiter interface {
+	OpenWithin(ctx context.Context, limits func(digest string) (refuses func(args [][]byte) string)) (net.Conn, error)
+}
+
+// A limited is a back end for connections within limits.
+type limited struct {
+	Backend
+
+	engine limiter
+	limits func(digest string) (refuses func(args [][]byte) string)
+}
+
+func (l limited) Open(ctx context.Context) (net.Conn, error) {
+	return l.engine.OpenWithin(ctx, l.limits)
 }
 
 // refused answers a command for which no connection could be opened.

@@ -93,13 +93,15 @@ func logIn(c *session, credentials [][]byte) bool {
 	if byName {
 		name, password = credentials[0], credentials[1]
 	}
-	open := c.srv.users.Load().open()
-	_, known := c.srv.users.Load().byName[string(name)]
+	users := c.srv.users.Load()
+	open := users.open()
+	behind := open && users.standard.MayAll() && c.srv.target.usersBehind()
+	_, known := users.byName[string(name)]
 	if c.info.get().behind == "" && (byName && known || !open) && c.login(name, password) {
 		return true
 	}
 	switch {
-	case open && c.srv.target.usersBehind():
+	case behind:
 		return directOf(c).logIn(credentials)
 	case open && !byName:
 		c.fail(noPassword)

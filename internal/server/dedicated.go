@@ -39,7 +39,7 @@ type dedicated struct {
 
 func (d *dedicated) dispatch(args [][]byte, raw []byte) {
 	h := d.srv.lookup(args[0])
-	if h != nil || !d.plain() {
+	if h != nil || !d.plainFor(args) {
 		d.special(h, args, raw)
 		return
 	}
@@ -203,6 +203,14 @@ func (d *dedicated) hello(p resp.Protocol, who []any) (answered, ok bool) {
 }
 
 func (d *dedicated) setProtocol(p resp.Protocol) error { return d.self.setProtocol(p) }
+
+func (d *dedicated) abandon(text string) {
+	raw := resp.AppendCommand(nil, "UNWATCH")
+	if d.endTransaction().active {
+		raw = resp.AppendCommand(nil, "DISCARD") // which unwatches too
+	}
+	d.forwardExpecting(raw, func(dst, _ []byte) []byte { return resp.AppendError(dst, text) }, proxy.Expect{})
+}
 
 // reset closes the connection, and with it all state.
 func (d *dedicated) reset() { d.end() }

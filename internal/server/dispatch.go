@@ -56,6 +56,9 @@ func (s *Server) makeHandlers() rediscmd.Index[*handler] {
 	add(handler{run: echo, checked: true, quick: true}, "echo")
 	add(handler{run: commandInfo}, "command")
 	add(handler{run: crossProtocol(), beforeAuth: true}, "post", "host:")
+	if s.answersACL() {
+		add(handler{run: aclCommand, checked: true}, "acl")
+	}
 	s.target.addHandlers(add)
 
 	for i, e := range s.table {
@@ -125,7 +128,7 @@ func (c *session) mute() {
 	}
 }
 
-// guard has the carrier run a command. A panic becomes an error reply.
+// guard has the carrier run a command that the client's user may run. A panic becomes an error reply.
 func (c *session) guard(h *handler, args [][]byte, raw []byte) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -133,6 +136,9 @@ func (c *session) guard(h *handler, args [][]byte, raw []byte) {
 			c.fail("ERR redoubt: internal error")
 		}
 	}()
+	if c.rights.limited() && !c.permits(h, args) {
+		return
+	}
 	c.carrier.run(h, args, raw)
 }
 

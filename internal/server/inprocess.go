@@ -35,6 +35,9 @@ type Session interface {
 	// of part opens a part of it, for one buffer. hold sets the bytes of that part. It reports
 	// false when there is no room for them: then the reply is an error.
 	SetAccount(part func() (hold func(bytes int) bool))
+	// SetLimits sets the function that says, at the begin of each script with a digest, which commands
+	// the script may not run. refuses returns the error, or ""; it may be nil: then it may run all.
+	SetLimits(limits func(digest string) (refuses func(args [][]byte) string))
 	// HandedOver says that the caller counts the memory of the replies so far from now on.
 	HandedOver()
 	// Close forgets the session.
@@ -61,7 +64,7 @@ const handOver = 64 << 10
 
 func (r *inprocess) dispatch(args [][]byte, raw []byte) {
 	h := r.srv.lookup(args[0])
-	if h != nil || !r.plain() {
+	if h != nil || !r.plainFor(args) {
 		r.special(h, args, raw)
 		return
 	}

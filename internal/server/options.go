@@ -50,11 +50,11 @@ type Options struct {
 	Username string
 	// Users are more users, each with rules as for Redis' ACL SETUSER, like
 	// "on >secret ~orders:* +@read". The rules apply in order. Selectors, and first
-	// arguments like +select|0, are errors. Without Pool every user needs ~* &* +@all.
+	// arguments like +select|0, are errors.
 	// Without Password there is no default user unless Users has it.
 	//
-	// Of a script, only the declared keys are checked. It may do all that the back end
-	// lets Redoubt do.
+	// An engine checks each command of a script, with the rights of the user who runs it. In front of
+	// servers only the declared keys of a script are checked: it may do all that they let Redoubt do.
 	Users map[string]string
 	// TLS, when set, is spoken on every TCP listener.
 	TLS *tls.Config
@@ -135,7 +135,7 @@ func (o Options) Validate() error {
 	if o.Username != "" && o.Password == "" {
 		errs = append(errs, errors.New("server: Username is set and Password is empty"))
 	}
-	if _, err := o.makeUsers(); err != nil {
+	if _, err := o.parseUsers(); err != nil {
 		errs = append(errs, err)
 	}
 	if err := o.Limits.Validate(); err != nil {

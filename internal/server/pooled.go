@@ -71,9 +71,6 @@ func (c *pooled) dispatch(args [][]byte, raw []byte) {
 // run runs what dispatch doesn't carry.
 func (c *pooled) run(h *handler, args [][]byte, raw []byte) {
 	k := c.lookupKeys(args[0])
-	if c.rights.limited() && !c.permits(k, h, args) {
-		return
-	}
 	if h != nil && h.command == nil && (!c.restricted || h.name == "quit" || h.name == "reset" || !c.authed) {
 		c.connectionCommand(h, args, raw)
 		return
@@ -92,8 +89,6 @@ func (c *pooled) run(h *handler, args [][]byte, raw []byte) {
 		c.extension(h, args, raw)
 	case k == nil:
 		c.reject(unknownInPool(args))
-	case k.name == "acl":
-		c.acl(args)
 	case c.refusesScript(k, args):
 	case transactional[k.name]:
 		c.multi.run(k.name, k, args, raw)
@@ -152,6 +147,12 @@ func (c *pooled) carries(_ *handler, raw []byte) bool {
 		c.queue(raw, nil)
 	}
 	return c.tx.active
+}
+
+func (c *pooled) abandon(text string) {
+	c.multi.take()
+	c.multi.unwatch()
+	c.fail(text)
 }
 
 func (c *pooled) queue(raw []byte, change translate) { c.multi.queue(raw, change) }

@@ -3,6 +3,7 @@ package server
 import (
 	"fmt"
 	"strings"
+	"sync"
 
 	"github.com/redoubt-go/redoubt/internal/acl"
 	"github.com/redoubt-go/redoubt/internal/command"
@@ -16,13 +17,17 @@ type rights struct {
 
 func (r *rights) limited() bool { return r.user != nil }
 
-// refusal returns the error for a command that the user may not run, or "". Unknown commands and
-// wrong numbers of arguments pass.
+// refusal returns the error for a command that the user may not run, or "". Unknown commands, as a module
+// behind may have, and arguments that hide where the keys are, are refused too: rights on them can't be checked.
 func (r *rights) refusal(k *keySpec, h *handler, args [][]byte) string {
 	switch {
 	case h != nil && h.command != nil:
 		return r.refusalOfExtension(h, args)
-	case k != nil && k.Takes(len(args)):
+	case k == nil && h == nil:
+		return unknownInPool(args)
+	case k != nil && !k.Takes(len(args)):
+		return "ERR wrong number of arguments for '" + k.name + "' command"
+	case k != nil:
 		return r.refusalOfRedis(k, args)
 	}
 	return ""
@@ -35,15 +40,15 @@ func (r *rights) refusalOfRedis(k *keySpec, args [][]byte) string {
 	}
 	at, ok := k.positions(r.positions[:0], args)
 	r.positions = at
-	if !ok {
-		at = nil // it is sent nowhere
+	if text := r.user.Refuses(what, args, at); text != "" || ok || r.user.AnyKey() {
+		return text
 	}
-	return r.user.Refuses(what, args, at)
+	return "ERR syntax error"
 }
 
 func (r *rights) refusalOfExtension(h *handler, args [][]byte) string {
-	if h.command.CheckArity(len(args)) != "" {
-		return ""
+	if fault := h.command.CheckArity(len(args)); fault != "" {
+		return fault
 	}
 	text := r.user.Refuses(h.rights, args, h.command.Keys(len(args)))
 	inner := fenced(h, args)
@@ -64,6 +69,57 @@ func (r *rights) refusalOfExtension(h *handler, args [][]byte) string {
 // other kinds.
 func (r *rights) surelyPermit(k *keySpec, args [][]byte) bool {
 	return (k.single || k.fragments != nil) && k.Takes(len(args)) && r.refusalOfRedis(k, args) == ""
+}
+
+// permits reports whether the client's user may run the command at hand. If not, it answers with an error.
+func (c *session) permits(h *handler, args [][]byte) bool {
+	k := c.lookupKeys(args[0])
+	text := c.rights.refusal(k, h, args)
+	switch {
+	case text == "":
+		return true
+	case k != nil && k.name == "exec": // as Redis has it, whether or not there was a MULTI
+		c.carrier.abandon("EXECABORT Transaction discarded because of: " + text)
+	default:
+		c.reject(text)
+	}
+	return false
+}
+
+// plainFor is [session.plain] for the client's user: it says false too if the user may not run the command, or if
+// it takes more to know.
+func (c *session) plainFor(args [][]byte) bool {
+	if !c.plain() || !c.rights.limited() {
+		return c.plain()
+	}
+	k := c.lookupKeys(args[0])
+	return k != nil && c.rights.surelyPermit(k, args)
+}
+
+// ownScripts are the digests of the scripts of Redoubt's own commands.
+var ownScripts = sync.OnceValue(func() map[string]bool {
+	all := make(map[string]bool)
+	for _, s := range command.Scripts() {
+		all[s.Digest()] = true
+	}
+	return all
+})
+
+// limits returns what a script with this digest may not run on the engine, or nil if that is nothing. A script of
+// Redoubt's own uses only its declared keys, so the right to run it is enough. Any goroutine may call it.
+func (c *session) limits(digest string) (refuses func(args [][]byte) string) {
+	u := c.limited.Load()
+	if u == nil || ownScripts()[digest] {
+		return nil
+	}
+	r := rights{user: u}
+	return func(args [][]byte) string {
+		k := lookupKeys(args[0])
+		if k == nil || !k.Takes(len(args)) {
+			return "" // the engine refuses it
+		}
+		return acl.InScript(r.refusalOfRedis(k, args))
+	}
 }
 
 // Permits reports whether a user may run a command, one of Redis or of Redoubt's own, whose name is first.

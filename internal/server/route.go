@@ -80,6 +80,8 @@ type carrier interface {
 	hello(p resp.Protocol, who []any) (answered, ok bool)
 	// setProtocol changes the protocol of replies. No command is in flight.
 	setProtocol(p resp.Protocol) error
+	// abandon answers EXEC with an error, and ends the transaction and the watch of keys.
+	abandon(text string)
 	// reset ends all state, and makes the route the carrier again.
 	reset()
 	// cannotWait says why a command that waits on connections of Redoubt's own would not see

@@ -79,7 +79,7 @@ func New(opts Options) (*Server, error) {
 		opts: opts, table: command.All(),
 		listeners: make(map[net.Listener]struct{}), sessions: make(map[uint64]*session), changed: make(chan struct{}, 1),
 	}
-	u, err := opts.makeUsers()
+	u, err := opts.parseUsers()
 	if err != nil {
 		return nil, err
 	}

@@ -63,6 +63,7 @@ type session struct {
 	killed   atomic.Bool                        // nothing more is to be run
 	asking   atomic.Pointer[context.CancelFunc] // ends what the session waits for itself
 	waiting  atomic.Pointer[waiting]            // nil: no handler waits
+	limited  atomic.Pointer[acl.User]           // that of rights
 	command  atomic.Pointer[acl.Command]        // the last, as far as it is known; see note
 	marker   atomic.Pointer[string]             // of a queue, that the last command that blocks waits for
 	waited   bool                               // at the last tick, whose it is

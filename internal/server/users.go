@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"strings"
 	"time"
 
 	"github.com/redoubt-go/redoubt/internal/acl"
@@ -19,21 +18,6 @@ type users struct {
 	// standard is the user of AUTH with a password alone. Clients are this user before AUTH if it
 	// needs no password. nil: there is none.
 	standard *acl.User
-}
-
-// makeUsers makes the users that the options say, for this server.
-func (o *Options) makeUsers() (*users, error) {
-	u, err := o.parseUsers()
-	if err != nil || o.Pool != nil {
-		return u, err
-	}
-	var errs []error
-	for name, user := range u.byName {
-		if !user.MayAll() {
-			errs = append(errs, fmt.Errorf("server: user %q has limited rights, which need a Pool; want ~* &* +@all", name))
-		}
-	}
-	return u, errors.Join(errs...)
 }
 
 // CheckListen returns the error with which [Server.Listen] would refuse an address for lack of a
@@ -104,7 +88,7 @@ func (s *Server) Open() bool { return s.users.Load().open() }
 func (s *Server) SetUsers(rules map[string]string, patience time.Duration) error {
 	o := s.opts
 	o.Users = rules
-	u, err := o.makeUsers()
+	u, err := o.parseUsers()
 	if err != nil {
 		return err
 	}
@@ -155,6 +139,7 @@ func (c *session) become(u *acl.User) {
 	if u != nil && !u.MayAll() {
 		c.rights.user = u
 	}
+	c.limited.Store(c.rights.user)
 	c.authed, c.scanner.Unauthenticated = u != nil, resp.NotAuthenticated
 	if c.authed {
 		c.scanner.Unauthenticated = resp.Authenticated
@@ -195,54 +180,6 @@ func (c *session) login(name, password []byte) bool {
 }
 
 var nobody = acl.Nobody()
-
-// permits reports whether the client may run a command. If not, it answers with an error. Unknown
-// commands and wrong numbers of arguments pass: others refuse them.
-func (c *pooled) permits(k *keySpec, h *handler, args [][]byte) bool {
-	text := c.rights.refusal(k, h, args)
-	if text == "" {
-		return true
-	}
-	if k != nil && k.name == "exec" { // as Redis has it, whether or not there was a MULTI
-		c.multi.take()
-		c.multi.unwatch()
-		text = "EXECABORT Transaction discarded because of: " + text
-	}
-	c.reject(text)
-	return false
-}
-
-// acl answers ACL WHOAMI and ACL CAT.
-func (c *pooled) acl(args [][]byte) {
-	var answer []byte
-	switch sub := strings.ToUpper(string(args[1])); {
-	case sub == "WHOAMI" && len(args) == 2:
-		answer = resp.AppendBulk(nil, userOf(c.session))
-	case sub == "CAT" && len(args) <= 3:
-		names := acl.Categories()
-		if len(args) == 3 {
-			if names = acl.In(string(args[2])); names == nil {
-				c.reject(fmt.Sprintf("ERR Unknown category '%.128s'", args[2]))
-				return
-			}
-		}
-		answer = resp.AppendArray(nil, len(names))
-		for _, n := range names {
-			answer = resp.AppendBulk(answer, n)
-		}
-	case sub == "WHOAMI" || sub == "CAT":
-		c.reject("ERR wrong number of arguments for 'acl|" + strings.ToLower(sub) + "' command")
-		return
-	default:
-		c.reject("ERR unknown command 'ACL " + sub + "': it is not supported through a pool: its users are in its configuration")
-		return
-	}
-	if c.tx.active {
-		c.queueAnswer(answer)
-		return
-	}
-	c.reply(answer)
-}
 
 // Login returns the user with a name and a password, for another door than the listener, or nil. It takes
 // as long for a wrong name as for a wrong password.

@@ -141,6 +141,21 @@ func denied(reply string) bool {
 // with the same users.
 func TestUsersAreRedis(t *testing.T) {
 	p := usersPool(t, usersOf)
+	t.Run("pool", func(t *testing.T) { talkAsUsers(t, p.addr) })
+	users := func(o *server.Options) { o.Users = usersOf }
+	t.Run("redis", func(t *testing.T) {
+		_, addr := start(t, redistest.Start(t).URL(), users)
+		talkAsUsers(t, addr)
+	})
+	t.Run("engine", func(t *testing.T) {
+		_, addr := start(t, engineURL(t), users)
+		talkAsUsers(t, addr)
+	})
+}
+
+// talkAsUsers has each user hold the conversation, at addr and on a real server.
+func talkAsUsers(t *testing.T, addr string) {
+	t.Helper()
 	real := redistest.Start(t)
 	admin := dial(t, real.Addr())
 	for name, rules := range usersOf {
@@ -148,7 +163,7 @@ func TestUsersAreRedis(t *testing.T) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(usersOf)) {
 		refused, allowed := 0, 0
-		here, there := login(t, p.addr, name), login(t, real.Addr(), name)
+		here, there := login(t, addr, name), login(t, real.Addr(), name)
 		for _, line := range conversationOfUsers {
 			args := words(t, line)
 			got, want := here.do(args...), there.do(args...)
@@ -250,7 +265,7 @@ func TestUsersLogIn(t *testing.T) {
 	w.want("-NOPERM this user has no permissions to run the 'acl|whoami' command\r\n", "ACL WHOAMI")
 	w.want("+RESET\r\n", "RESET")
 	w.want("$7\r\ndefault\r\n", "ACL WHOAMI")
-	w.want("-ERR unknown command 'ACL LIST': it is not supported through a pool: its users are in its configuration\r\n", "ACL LIST")
+	w.want("-ERR unknown command 'ACL SAVE': it is not supported through redoubt: users are in its configuration\r\n", "ACL SAVE")
 	w.want("-ERR Unknown category 'nosuch'\r\n", "ACL CAT nosuch")
 }
 
@@ -306,7 +321,7 @@ func TestSetUsersExposed(t *testing.T) {
 	}
 }
 
-// TestUsersRefused: rules that are wrong, and what only a pool can hold to.
+// TestUsersRefused: rules that are wrong.
 func TestUsersRefused(t *testing.T) {
 	r := redistest.Start(t)
 	pool, err := proxy.NewPool(proxy.PoolOptions{Servers: []proxy.PoolServer{{Server: ring.Server{Name: "a", Weight: 1}, Backend: &proxy.Redis{Addr: r.Addr()}}}})
@@ -320,7 +335,6 @@ func TestUsersRefused(t *testing.T) {
 	}{
 		{server.Options{Pool: pool, Users: map[string]string{"a": "on hush"}}, `server: user "a": rule 2 is unknown; want one of on, off`},
 		{server.Options{Pool: pool, Password: "x", Users: map[string]string{"default": "on"}}, `server: user "default" is in Users and the one of Password`},
-		{server.Options{Backend: &proxy.Redis{Addr: r.Addr()}, Users: map[string]string{"a": "on >pw +get"}}, `server: user "a" has limited rights, which need a Pool`},
 	} {
 		if _, err := server.New(c.o); err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "hush") {
 			t.Errorf("%v\nwant %s", err, c.want)

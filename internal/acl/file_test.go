@@ -1,0 +1,72 @@
+package acl_test
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/redoubt-go/redoubt/internal/acl"
+	"github.com/redoubt-go/redoubt/internal/test/clienttest"
+	"github.com/redoubt-go/redoubt/internal/test/redistest"
+)
+
+// TestParseFile: the users of a file; its errors name the line and never show a password.
+func TestParseFile(t *testing.T) {
+	rules, scripted, err := acl.ParseFile("users.acl", "# people\n\nuser a on >pw ~* &* +@all\r\nuser  b on  >pw ~b* +eval\nuser c\n")
+	want := map[string]string{"a": "on >pw ~* &* +@all", "b": "on >pw ~b* +eval", "c": ""}
+	if err != nil || !maps.Equal(rules, want) || !slices.Equal(scripted, []string{"b"}) {
+		t.Errorf("%q, %q, %v", rules, scripted, err)
+	}
+	for text, want := range map[string]string{
+		"":                               "users.acl has no user; want a line like",
+		"user a on\nsomething hush\n":    `users.acl:2: want a line like "user name`,
+		"user\n":                         "users.acl:1: want a line like",
+		"user a on\nuser a on >hush\n":   `users.acl:2: user "a" is there twice`,
+		"user a hush\n":                  `users.acl:1: user "a": rule 1 is unknown`,
+		"user a +nosuch ~* ~b\nuser b x": `users.acl:2: user "b": rule 1 is unknown`,
+	} {
+		if _, _, err := acl.ParseFile("users.acl", text); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hush") {
+			t.Errorf("%q: %v, want %q", text, err, want)
+		}
+	}
+}
+
+// TestLineIsRedis: a real server takes the line of a user, and says of that user what it says of one with the rules
+// that the line is made of; and the line makes the same user here.
+func TestLineIsRedis(t *testing.T) {
+	rdb := clienttest.Dial(t, redistest.Start(t).Addr())
+	describe := func(rules string) []any {
+		t.Helper()
+		args := []any{"ACL", "SETUSER", "u", "reset"}
+		for _, r := range strings.Fields(rules) {
+			args = append(args, r)
+		}
+		if err := rdb.Do(t.Context(), args...).Err(); err != nil {
+			t.Fatalf("%q: %v", rules, err)
+		}
+		said, err := rdb.Do(t.Context(), "ACL", "LIST").Slice()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return said
+	}
+	for _, rules := range []string{
+		"", "on nopass", "on >pw >other <pw ~* &* +@all", "%R~a* %W~b ~c &x &y* +get -get +set", "+@all -@dangerous +config|get -config|set",
+		"+@read -get +@write -@all +client|id", "+client -client|kill +client", "~a %R~b %W~b resetkeys %RW~d", "+@all &* resetchannels &z nopass resetpass",
+		"on >pw ~* +@all reset ~x +GET",
+	} {
+		u, err := acl.New("u", rules)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, line, _ := strings.Cut(u.Line(), "user u ")
+		if got, want := describe(line), describe(rules); !slices.Equal(got, want) {
+			t.Errorf("%q is %q\n%v\nwant %v", rules, line, got, want)
+		}
+		again, err := acl.New("u", line)
+		if err != nil || again.Line() != u.Line() {
+			t.Errorf("%q became %q, %v", u.Line(), again.Line(), err)
+		}
+	}
+}

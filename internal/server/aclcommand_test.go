@@ -1,0 +1,121 @@
+package server_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/redoubt-go/redoubt/internal/server"
+	"github.com/redoubt-go/redoubt/internal/test/redistest"
+)
+
+// TestACLIsRedis: ACL LIST, USERS, GETUSER and DRYRUN answer as a real server does, apart from words of DRYRUN.
+func TestACLIsRedis(t *testing.T) {
+	users := map[string]string{
+		"default": "on nopass ~* &* +@all", "app": "on >pw ~a* %R~r* resetchannels &ch* +@all", "off": "",
+		"reader": "on nopass allkeys -@all +get +mget", "shut": "off >pw >other ~* &* +@all",
+	}
+	real := redistest.Start(t)
+	there := dial(t, real.Addr())
+	for name, rules := range users {
+		there.want("+OK\r\n", strings.TrimSpace("ACL SETUSER "+name+" resetchannels sanitize-payload "+rules))
+	}
+	for _, protocol := range []string{"2", "3"} {
+		there.do("HELLO", protocol)
+		for name, url := range map[string]string{"engine": engineURL(t), "redis": redistest.Start(t).URL()} {
+			_, addr := start(t, url, func(o *server.Options) { o.Users = users })
+			here := dial(t, addr)
+			here.do("HELLO", protocol)
+			for _, line := range []string{
+				"ACL LIST", "ACL USERS", "ACL WHOAMI", "ACL GETUSER app", "ACL GETUSER off", "ACL GETUSER reader", "ACL GETUSER shut", "ACL GETUSER nobody",
+				"ACL DRYRUN app GET a1", "ACL DRYRUN app SET r1 x", "ACL DRYRUN reader DEL a", "ACL DRYRUN nobody GET a", "ACL DRYRUN app nosuch", "ACL DRYRUN app PUBLISH x y", "ACL DRYRUN default SET a b",
+				"ACL GETUSER", "ACL DRYRUN app", "ACL", "MULTI", "ACL WHOAMI", "EXEC",
+			} {
+				got, want := here.do(words(t, line)...), there.do(words(t, line)...)
+				if strings.Contains(want, "no permissions to access") && strings.Contains(got, "no permissions to access") {
+					continue
+				}
+				if got != want {
+					t.Errorf("%s: %s: %q, want %q", name, line, got, want)
+				}
+			}
+			if got := here.do("ACL", "SETUSER", "x"); !strings.HasPrefix(got, "-ERR unknown command 'ACL SETUSER'") {
+				t.Errorf("ACL SETUSER: %q", got)
+			}
+		}
+	}
+}
+
+// TestScriptsHaveTheRightsOfTheirUser: on the engine, each command of a script is checked as on a real server, also
+// on keys that the script doesn't declare, and in a transaction.
+func TestScriptsHaveTheRightsOfTheirUser(t *testing.T) {
+	rules := "on >pw ~a* %R~r* resetchannels &news +@all -del"
+	real := redistest.Start(t)
+	dial(t, real.Addr()).want("+OK\r\n", "ACL SETUSER app "+rules)
+	_, addr := start(t, engineURL(t), func(o *server.Options) {
+		o.Users = map[string]string{"app": rules, "all": "on >pw ~* &* +@all"}
+	})
+	here, there := login(t, addr, "app"), login(t, real.Addr(), "app")
+	scripts := []string{
+		`return redis.call('GET','a')`, `return redis.call('GET','b')`, `return redis.call('SET','r','x')`, `return redis.call('GET','r')`,
+		`return redis.call('DEL','a')`, `return redis.pcall('GET','b')`, `return redis.pcall('DEL','a')['err']`, `return redis.call('SORT','a','BY','w_*')`,
+		`return redis.call('PUBLISH','news','x')`, `return redis.call('PUBLISH','other','x')`, `return redis.call('MGET','a','b')`,
+		`return redis.acl_check_cmd('GET','a')`, `return redis.acl_check_cmd('GET','b')`, `return redis.acl_check_cmd('DEL','a')`,
+		`return redis.call('CONFIG','GET','x')`, `return redis.call('NOSUCH')`, `redis.call('SET','a','1') return redis.call('GET','b')`,
+	}
+	// The line of the error's place is left out: it is another in Redis.
+	gist := func(reply string) string {
+		text, _, _ := strings.Cut(reply, " script: ")
+		return text
+	}
+	refused := 0
+	for _, s := range scripts {
+		var steps [][]string
+		steps = append(steps, []string{"EVAL", s, "0"}, []string{"SCRIPT", "LOAD", s}, []string{"MULTI"}, []string{"EVAL", s, "0"}, []string{"EXEC"})
+		for _, args := range steps {
+			got, want := here.do(args...), there.do(args...)
+			if gist(got) != gist(want) {
+				t.Errorf("%q: %q, want %q", args, got, want)
+			}
+			if strings.Contains(want, "The user executing the script can't") {
+				refused++
+			}
+		}
+		here.want("+RESET\r\n", "RESET")
+		here.want("+OK\r\n", "AUTH app pw")
+	}
+	if refused < 10 {
+		t.Errorf("%d refusals", refused)
+	}
+	// Redoubt's own scripts use their declared keys only, and the user of the moment counts.
+	here.want("+OK\r\n", "MULTI")
+	here.want("+QUEUED\r\n", "LOCK.ACQUIRE a 1000")
+	if got := here.do("EXEC"); !strings.HasPrefix(got, "*1\r\n*3\r\n") {
+		t.Errorf("LOCK.ACQUIRE: %q", got)
+	}
+	here.want("+OK\r\n", "AUTH all pw")
+	if got := here.do("EVAL", "return redis.call('GET','b')", "0"); got != "$-1\r\n" {
+		t.Errorf("after AUTH of another: %q", got)
+	}
+	here.want("+OK\r\n", "AUTH app pw")
+	if got := here.do("EVAL", "return redis.call('GET','b')", "0"); !strings.Contains(got, "The user executing the script") {
+		t.Errorf("after AUTH: %q", got)
+	}
+}
+
+// TestUnknownIsRefused: rights on what Redoubt doesn't know can't be checked, so that a user with limited rights may
+// not send it to the server behind. Other users may.
+func TestUnknownIsRefused(t *testing.T) {
+	_, addr := start(t, redistest.Start(t).URL(), func(o *server.Options) {
+		o.Users = map[string]string{"app": "on >pw ~a* +@all", "all": "on >pw ~* &* +@all"}
+	})
+	app, all := login(t, addr, "app"), login(t, addr, "all")
+	for _, line := range []string{"JSON.GET b", "EVAL x y b", "CLIENT NOSUCH"} {
+		if got := app.do(words(t, line)...); !strings.HasPrefix(got, "-ERR ") {
+			t.Errorf("%s: %q", line, got)
+		}
+	}
+	app.want("-ERR syntax error\r\n", "EVAL x y b")
+	if got := all.do("EVAL", "x", "y", "b"); !strings.Contains(got, "not an integer") {
+		t.Errorf("the server says %q", got)
+	}
+}
