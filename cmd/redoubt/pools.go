@@ -61,7 +61,7 @@ func (f *poolFlags) checkUse(flags *pflag.FlagSet) error {
 	case f.statsPort == 0 && (flags.Changed("stats-addr") || flags.Changed("stats-interval")):
 		return misusef("--stats-addr and --stats-interval need --stats-port")
 	}
-	for _, name := range []string{"listen", "backend", "dir", "prefix"} {
+	for _, name := range []string{"listen", "tls-cert-file", "tls-key-file", "tls-ca-cert-file", "aclfile", "backend", "dir", "prefix"} {
 		if flags.Changed(name) {
 			return misusef("--%s and --pools exclude each other: the file names the addresses and the servers", name)
 		}

@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
-	"strings"
 	"syscall"
 	"time"
 
@@ -23,19 +22,20 @@ import (
 )
 
 type serveFlags struct {
-	listen, http, backend, prefix string
-	httpHosts                     []string
-	pools                         poolFlags
-	storage                       storage
-	password                      secret
-	maxClients, maxPipeline       int
-	threads                       int
-	maxBulk, maxOutput            settings.Bytes
-	maxClientMemory               settings.Bytes
-	budget                        *budget.Budget // enforces maxClientMemory over all listeners
-	idleTimeout, writeTimeout     time.Duration
-	drainTimeout                  time.Duration
-	logLevel, logFormat           string
+	door                      door
+	http, backend, prefix     string
+	httpHosts                 []string
+	pools                     poolFlags
+	storage                   storage
+	password                  secret
+	maxClients, maxPipeline   int
+	threads                   int
+	maxBulk, maxOutput        settings.Bytes
+	maxClientMemory           settings.Bytes
+	budget                    *budget.Budget // enforces maxClientMemory over all listeners
+	idleTimeout, writeTimeout time.Duration
+	drainTimeout              time.Duration
+	logLevel, logFormat       string
 }
 
 func newServe() *cobra.Command {
@@ -53,10 +53,14 @@ directory and loads it again at the next start.
 With --pools the server stands in front of pools of servers, as twemproxy does: see
 docs/pools.md.
 
-SIGTERM, SIGINT and SIGHUP shut the server down gracefully: it accepts no more
-clients, gives commands in flight up to --drain-timeout to finish, and exits. A
-second signal ends it at once. In front of pools SIGHUP reads the file of pools
-again instead.
+With --listen tls://HOST:PORT, --tls-cert-file and --tls-key-file clients speak TLS.
+--listen may be given several times, with and without TLS. --aclfile names a file with
+users and their rights, as Redis has it.
+
+SIGTERM and SIGINT shut the server down gracefully: it accepts no more clients, gives
+commands in flight up to --drain-timeout to finish, and exits. A second signal ends
+it at once. SIGHUP reads the certificates and the users, or the file of pools, again;
+files with an error change nothing. The log tells what was read.
 
 The --http address serves the dashboard to browsers; where other machines can reach it,
 only with a password. There /metrics is for Prometheus, and /healthz says whether the
@@ -68,6 +72,7 @@ address can't be used.`,
 		Example: `  redoubt serve
   redoubt serve --dir ./data
   redoubt serve --backend redis://10.0.0.5:6379
+  redoubt serve --listen tls://127.0.0.1:6381 --tls-cert-file server.crt --tls-key-file server.key
   redoubt serve --pools nutcracker.yml
   REDOUBT_PASSWORD=secret redoubt serve --listen :6380 --http :8080`,
 		Args: cobra.NoArgs,
@@ -88,14 +93,11 @@ address can't be used.`,
 				}
 				return servePools(f, signals, cmd.ErrOrStderr())
 			}
-			if !signal.Ignored(syscall.SIGHUP) { // by nohup(1)
-				signal.Notify(caught, syscall.SIGHUP) // with pools, SIGHUP reloads the file
-			}
 			return serve(f, signals, cmd.ErrOrStderr())
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.listen, "listen", "127.0.0.1:6380", "`address` for Redis clients: host:port or unix:/path; an address that other machines can reach needs a password")
+	f.door.flags(flags)
 	flags.StringVar(&f.backend, "backend", "embedded:", "`URL` of the data store: embedded: (in memory), embedded:/path (in that directory), redis://[user:password@]host[:port][/db], rediss://… or unix:///path")
 	flags.StringVar(&f.http, "http", "127.0.0.1:8080", "`address` for the dashboard, /metrics and /healthz; empty: none")
 	flags.StringSliceVar(&f.httpHosts, "http-host", nil, "`names` under which browsers reach the dashboard, beside localhost and the address of --http")
@@ -142,12 +144,15 @@ func (f *serveFlags) check() error {
 	if f.drainTimeout < 0 {
 		errs = append(errs, fmt.Errorf("drain-timeout is %v; want at least 0", f.drainTimeout))
 	}
-	errs = append(errs, checkHosts(f.httpHosts), listenAddress("listen", f.listen), listenAddress("http", f.http), listenAddress("stats-addr", f.pools.statsAddr))
+	errs = append(errs, checkHosts(f.httpHosts), f.door.check(), listenAddress("http", f.http), listenAddress("stats-addr", f.pools.statsAddr))
 	return errors.Join(errs...)
 }
 
 // serve serves one back end until a signal ends it.
 func serve(f serveFlags, signals <-chan os.Signal, stderr io.Writer) (err error) {
+	hup := make(chan os.Signal, 1)
+	notifyReload(hup)
+	defer signal.Stop(hup)
 	log, err := newLog(stderr, f.logLevel, f.logFormat)
 	if err = errors.Join(err, f.check()); err != nil {
 		return fail(exitUsage, err)
@@ -155,6 +160,9 @@ func serve(f serveFlags, signals <-chan os.Signal, stderr io.Writer) (err error)
 	redis.SetLogger(clientLog{log})
 	password, err := f.password.read()
 	if err != nil {
+		return err
+	}
+	if err := f.door.readTLS(); err != nil {
 		return err
 	}
 	ctx, interrupted, stop := untilSignal(signals)
@@ -178,8 +186,12 @@ func serve(f serveFlags, signals <-chan os.Signal, stderr io.Writer) (err error)
 		defer keepClients(f.budget)()
 	}
 	setThreads(f.threads, back.remote())
+	users, err := f.door.readUsers(back, log)
+	if err != nil {
+		return err
+	}
 	srv, err := server.New(server.Options{
-		Backend: back.raw, Sessions: back.sessions, Client: back.client, Password: password,
+		Backend: back.raw, Sessions: back.sessions, Client: back.client, Password: password, Users: users,
 		Limits: resp.Limits{MaxBulk: int(f.maxBulk)}, MaxClients: f.maxClients, MaxPipeline: f.maxPipeline,
 		MaxOutput: int(f.maxOutput), IdleTimeout: f.idleTimeout, WriteTimeout: f.writeTimeout, Budget: f.budget, Logger: log,
 	})
@@ -187,12 +199,10 @@ func serve(f serveFlags, signals <-chan os.Signal, stderr io.Writer) (err error)
 		return fail(exitUsage, err)
 	}
 	defer func() { _ = srv.Close() }()
-	listener, err := srv.Listen(network(f.listen))
-	if errors.Is(err, server.ErrExposed) {
-		return fail(exitUsage, err)
-	} else if err != nil {
-		return fail(exitUnavailable, err)
+	if err := f.door.open(srv); err != nil {
+		return err
 	}
+	defer f.door.close()
 	web, err := listenHTTP(f.http, func(w *webServer) (http.Handler, error) {
 		mux, err := newHandler(srv.Stats, back, &w.draining)
 		if err != nil {
@@ -201,23 +211,26 @@ func serve(f serveFlags, signals <-chan os.Signal, stderr io.Writer) (err error)
 		return mux, w.withDashboard(mux, &f, sourceOf(srv, back), log)
 	}, log)
 	if err != nil {
-		_ = listener.Close()
 		return err
 	}
 	defer web.close()
 
 	log.Info("serving",
-		slog.String("listen", listener.Addr().String()), slog.String("backend", back.name),
+		slog.String("listen", f.door.addresses()), slog.String("backend", back.name),
 		slog.String("durability", back.durability), slog.String("http", web.addr()),
-		slog.String("password", needed(password)), slog.String("version", readBuildVersion()))
-	ended := make(chan error, 1)
-	go func() { ended <- srv.Serve(listener) }()
-	select {
-	case err := <-ended:
-		return failf(exitUnavailable, "listening on %s ended: %w", f.listen, err)
-	case sig := <-signals:
-		drain(drainingServer{srv, back}, web, f.drainTimeout, sig, signals, log)
-		return nil
+		slog.String("password", needed(srv)), slog.String("version", readBuildVersion()))
+	ended := f.door.serve(srv)
+	defer f.door.follow(log)()
+	for {
+		select {
+		case <-hup:
+			f.door.reload(srv, back, f.drainTimeout, log)
+		case err := <-ended:
+			return err
+		case sig := <-signals:
+			drain(drainingServer{srv, back}, web, f.drainTimeout, sig, signals, log)
+			return nil
+		}
 	}
 }
 
@@ -233,18 +246,10 @@ func setThreads(n int, remote bool) {
 	}
 }
 
-// network splits --listen into the arguments of net.Listen.
-func network(listen string) (network, address string) {
-	if path, ok := strings.CutPrefix(listen, "unix:"); ok {
-		return "unix", strings.TrimPrefix(path, "//")
-	}
-	return "tcp", listen
-}
-
 // needed is the log's word for whether clients need a password.
-func needed(password string) string {
-	if password != "" {
-		return "required"
+func needed(srv *server.Server) string {
+	if srv.Open() {
+		return "none"
 	}
-	return "none"
+	return "required"
 }

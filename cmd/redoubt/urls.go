@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"net/url"
 	"slices"
 	"strconv"
@@ -54,15 +53,6 @@ func mayBeURL(path string) bool {
 	}
 	user, _, ok := strings.Cut(path, "@")
 	return ok && strings.Contains(user, ":")
-}
-
-// listenAddress refuses a URL as an address to listen on: the error of net.Listen would show its
-// password.
-func listenAddress(flag, address string) error {
-	if strings.Contains(strings.TrimPrefix(address, "unix:"), "://") || mayBeURL(strings.TrimPrefix(strings.TrimPrefix(address, "unix:"), "//")) {
-		return fmt.Errorf("%s is a URL, or has a user; want host:port", flag)
-	}
-	return nil
 }
 
 // The doors that accept only some URLs. Commands on keys of a server accept all.

@@ -3,12 +3,14 @@ package poolhost
 import (
 	"context"
 	"crypto/sha256"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
 	"os"
 	"time"
 
+	"github.com/redoubt-go/redoubt/internal/certs"
 	"github.com/redoubt-go/redoubt/internal/dashboard"
 	"github.com/redoubt-go/redoubt/internal/poolfile"
 	"github.com/redoubt-go/redoubt/internal/server"
@@ -21,7 +23,8 @@ type pool struct {
 	conf      poolfile.Pool
 	tlsDigest [sha256.Size]byte // of poolTLS
 	front     front
-	tls       frontTLS
+	tls       *certs.Source // of the clients; nil: plain text
+	unwatch   func()        // ends the watch of tls
 	listener  net.Listener
 	opened    time.Time
 }
@@ -53,18 +56,23 @@ type front interface {
 
 // openPool connects a front to the servers of a pool and listens.
 func openPool(c poolfile.Pool, t poolTLS, opts Options, password string) (_ *pool, err error) {
-	p := &pool{name: c.Name, conf: c, tlsDigest: t.digest, opened: time.Now()}
+	p := &pool{name: c.Name, conf: c, tlsDigest: t.digest, opened: time.Now(), unwatch: func() {}}
 	defer func() {
 		if err != nil {
 			p.close()
 		}
 	}()
 	log := opts.Logger.With("pool", c.Name)
-	p.tls.current.Store(t.listen)
+	var listen *tls.Config
+	if t.listen != nil {
+		p.tls = certs.NewSource(certs.Files(c.ListenTLS), t.listen)
+		p.unwatch = p.tls.Follow(log)
+		listen = p.tls.Config()
+	}
 	if c.Redis {
-		p.front, err = openRedisPool(c, opts, password, p.tls.config(), t, log)
+		p.front, err = openRedisPool(c, opts, password, listen, t, log)
 	} else {
-		p.front, err = openMemcachedPool(c, opts, p.tls.config(), t.servers, log)
+		p.front, err = openMemcachedPool(c, opts, listen, t.servers, log)
 	}
 	if err != nil {
 		return nil, err
@@ -87,6 +95,7 @@ func openPool(c poolfile.Pool, t poolTLS, opts Options, password string) (_ *poo
 // close closes the listener, the clients and the connections to the servers. A pool that openPool
 // gave up on may lack any of them.
 func (p *pool) close() {
+	p.unwatch()
 	if p.listener != nil {
 		_ = p.listener.Close()
 	}

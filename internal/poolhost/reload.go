@@ -78,7 +78,7 @@ func (h *Host) change(p *pool, c poolfile.Pool, t poolTLS) error {
 	}
 	p.conf.Users = c.Users
 	if p.tlsDigest == t.digest && reflect.DeepEqual(withoutLines(p.conf), withoutLines(c)) {
-		p.tls.current.Store(t.listen)
+		p.setCertificates(t)
 		return nil
 	}
 	retire, err := p.front.change(c, t)
@@ -88,7 +88,7 @@ func (h *Host) change(p *pool, c poolfile.Pool, t poolTLS) error {
 		}
 		return err
 	}
-	p.tls.current.Store(t.listen)
+	p.setCertificates(t)
 	p.conf, p.tlsDigest = c, t.digest
 	h.log.Info("changed a pool", slog.String("pool", c.Name), slog.Int("servers", len(c.Servers)+len(c.Cluster)), slog.String("ring", p.front.digest()))
 	h.leaving.Go(func() {
@@ -97,6 +97,13 @@ func (h *Host) change(p *pool, c poolfile.Pool, t poolTLS) error {
 		retire(ctx)
 	})
 	return nil
+}
+
+// setCertificates gives new clients the certificates that t has. The files are named as before: see find.
+func (p *pool) setCertificates(t poolTLS) {
+	if p.tls != nil {
+		p.tls.Store(t.listen)
+	}
 }
 
 // withoutLines returns c without its line numbers, which don't change how it is served.

@@ -1,7 +1,6 @@
 package poolhost
 
 import (
-	"crypto/x509"
 	"fmt"
 	"net"
 	"strings"
@@ -9,6 +8,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/redoubt-go/redoubt/internal/test/certtest"
 	"github.com/redoubt-go/redoubt/internal/test/redistest"
 )
 
@@ -21,13 +21,13 @@ func TestServePoolSentinels(t *testing.T) {
 		t.Fatal(err)
 	}
 	replica := redistest.Start(t, "--replicaof", host, port)
-	ours := newAuthority(t)
-	ours.sign("sentinel", &x509.Certificate{})
+	ours := certtest.New(t)
+	ours.Sign("sentinel")
 	encrypted := freeAddr(t)
 	_, tlsPort, _ := net.SplitHostPort(encrypted)
 	sentinel := redistest.StartSentinels(t, 1, []redistest.Watched{{Name: "orders", Master: master, Replicas: []*redistest.Server{replica}}},
-		"tls-port "+tlsPort, "tls-cert-file "+ours.file("sentinel.crt"), "tls-key-file "+ours.file("sentinel.key"),
-		"tls-ca-cert-file "+ours.file("ca.crt"), "tls-auth-clients no",
+		"tls-port "+tlsPort, "tls-cert-file "+ours.File("sentinel.crt"), "tls-key-file "+ours.File("sentinel.key"),
+		"tls-ca-cert-file "+ours.File("ca.crt"), "tls-auth-clients no",
 		"user pool on >s3cret +@all ~* &*")[0]
 
 	addr := freeAddr(t)
@@ -57,7 +57,7 @@ func TestServePoolSentinels(t *testing.T) {
   sentinel_masters:
    - orders %s
   replicas: sentinel
-`, encrypted, ours.file("ca.crt"), master.Addr()), "changed a pool")
+`, encrypted, ours.File("ca.crt"), master.Addr()), "changed a pool")
 	if got := ring(); got != before || got == "" {
 		t.Errorf("the ring was %q and is %q", before, got)
 	}

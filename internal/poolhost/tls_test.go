@@ -2,20 +2,12 @@ package poolhost
 
 import (
 	"bufio"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
-	"math/big"
 	"net"
 	"os"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -23,92 +15,23 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/redoubt-go/redoubt/internal/test/certtest"
 	"github.com/redoubt-go/redoubt/internal/test/memcachedtest"
 	"github.com/redoubt-go/redoubt/internal/test/redistest"
 )
 
-// An authority signs certificates for 127.0.0.1, in files.
-type authority struct {
-	t    *testing.T
-	dir  string
-	cert *x509.Certificate
-	key  *ecdsa.PrivateKey
-	last int64
-}
-
-func newAuthority(t *testing.T) *authority {
-	t.Helper()
-	a := &authority{t: t, dir: t.TempDir()}
-	a.cert, a.key = a.sign("ca", &x509.Certificate{IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign})
-	return a
-}
-
-// file returns the path of a certificate or a key.
-func (a *authority) file(name string) string { return filepath.Join(a.dir, name) }
-
-// sign writes name.crt and name.key.
-func (a *authority) sign(name string, template *x509.Certificate) (*x509.Certificate, *ecdsa.PrivateKey) {
-	a.t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	a.last++
-	template.SerialNumber, template.NotAfter = big.NewInt(a.last), time.Now().Add(time.Hour)
-	template.Subject = pkix.Name{CommonName: name}
-	template.IPAddresses = []net.IP{net.IPv4(127, 0, 0, 1)}
-	parent, by := a.cert, a.key
-	if parent == nil {
-		parent, by = template, key
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, parent, key.Public(), by)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	secret, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	for ext, block := range map[string]*pem.Block{".crt": {Type: "CERTIFICATE", Bytes: der}, ".key": {Type: "PRIVATE KEY", Bytes: secret}} {
-		if err := os.WriteFile(a.file(name+ext), pem.EncodeToMemory(block), 0o600); err != nil {
-			a.t.Fatal(err)
-		}
-	}
-	cert, err := x509.ParseCertificate(der)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	return cert, key
-}
-
-// client returns the configuration of a client that trusts the authority, with the certificate of that name
-// unless it is empty.
-func (a *authority) client(name string) *tls.Config {
-	a.t.Helper()
-	cfg := &tls.Config{RootCAs: x509.NewCertPool(), MinVersion: tls.VersionTLS12}
-	cfg.RootCAs.AddCert(a.cert)
-	if name != "" {
-		cert, err := tls.LoadX509KeyPair(a.file(name+".crt"), a.file(name+".key"))
-		if err != nil {
-			a.t.Fatal(err)
-		}
-		cfg.Certificates = []tls.Certificate{cert}
-	}
-	return cfg
-}
-
 // TestPoolTLS: TLS with clients, which need a certificate and a user of the pool, and with a real server, which
 // needs a certificate and a user too. A reload uses new certificates.
 func TestPoolTLS(t *testing.T) {
-	ours, others := newAuthority(t), newAuthority(t)
+	ours, others := certtest.New(t), certtest.New(t)
 	for _, name := range []string{"server", "front", "proxy", "user"} {
-		ours.sign(name, &x509.Certificate{})
+		ours.Sign(name)
 	}
-	others.sign("user", &x509.Certificate{})
+	others.Sign("user")
 	encrypted := freeAddr(t)
 	_, port, _ := net.SplitHostPort(encrypted)
-	srv := redistest.Start(t, "--tls-port", port, "--tls-cert-file", ours.file("server.crt"),
-		"--tls-key-file", ours.file("server.key"), "--tls-ca-cert-file", ours.file("ca.crt"))
+	srv := redistest.Start(t, "--tls-port", port, "--tls-cert-file", ours.File("server.crt"),
+		"--tls-key-file", ours.File("server.key"), "--tls-ca-cert-file", ours.File("ca.crt"))
 	srv.CLI("ACL", "SETUSER", "pool", "on", ">s3cret", "~*", "+@all")
 	addr := freeAddr(t)
 	conf := fmt.Sprintf(`secure:
@@ -128,8 +51,8 @@ func TestPoolTLS(t *testing.T) {
   server_tls_key: %s
   servers:
    - %s:1 redis-1
-`, addr, ours.file("front.crt"), ours.file("front.key"), ours.file("ca.crt"),
-		ours.file("ca.crt"), ours.file("proxy.crt"), ours.file("proxy.key"), encrypted)
+`, addr, ours.File("front.crt"), ours.File("front.key"), ours.File("ca.crt"),
+		ours.File("ca.crt"), ours.File("proxy.crt"), ours.File("proxy.key"), encrypted)
 	s := serve(t, conf)
 
 	open := func(user, password string, cfg *tls.Config) *redis.Client {
@@ -140,7 +63,7 @@ func TestPoolTLS(t *testing.T) {
 		t.Cleanup(func() { _ = c.Close() })
 		return c
 	}
-	alice := open("alice", "wonder land", ours.client("user"))
+	alice := open("alice", "wonder land", ours.Client("user"))
 	if err := alice.Set(t.Context(), "k", "v", 0).Err(); err != nil {
 		t.Fatal(err)
 	}
@@ -154,7 +77,7 @@ func TestPoolTLS(t *testing.T) {
 		t.Errorf("at the pool: %s, %v", list, err)
 	}
 	for name, c := range map[string]*redis.Client{
-		"bob": open("bob", "builder", ours.client("user")), "the default user": open("", "s3cret", ours.client("user")),
+		"bob": open("bob", "builder", ours.Client("user")), "the default user": open("", "s3cret", ours.Client("user")),
 	} {
 		if got, err := c.Get(t.Context(), "k").Result(); got != "v" || err != nil {
 			t.Errorf("%s: %q, %v", name, got, err)
@@ -165,11 +88,11 @@ func TestPoolTLS(t *testing.T) {
 		want   string
 		closed bool
 	}{
-		"another's password": {open("bob", "wonder land", ours.client("user")), "WRONGPASS", false},
-		"nobody":             {open("eve", "s3cret", ours.client("user")), "WRONGPASS", false},
-		"no password":        {open("", "", ours.client("user")), "NOAUTH", false},
-		"no certificate":     {open("alice", "wonder land", ours.client("")), "certificate required", true},
-		"another authority":  {open("alice", "wonder land", &tls.Config{RootCAs: ours.client("").RootCAs, Certificates: others.client("user").Certificates, MinVersion: tls.VersionTLS12}), "unknown certificate authority", true},
+		"another's password": {open("bob", "wonder land", ours.Client("user")), "WRONGPASS", false},
+		"nobody":             {open("eve", "s3cret", ours.Client("user")), "WRONGPASS", false},
+		"no password":        {open("", "", ours.Client("user")), "NOAUTH", false},
+		"no certificate":     {open("alice", "wonder land", ours.Client("")), "certificate required", true},
+		"another authority":  {open("alice", "wonder land", &tls.Config{RootCAs: ours.Client("").RootCAs, Certificates: others.Client("user").Certificates, MinVersion: tls.VersionTLS12}), "unknown certificate authority", true},
 		"plain text":         {open("alice", "wonder land", nil), "EOF", true},
 	} {
 		err := c.client.Get(t.Context(), "k").Err()
@@ -183,7 +106,7 @@ func TestPoolTLS(t *testing.T) {
 	}
 
 	// The pool does not use a server whose certificate it does not trust, until it trusts the authority.
-	s.reload(t, strings.ReplaceAll(conf, "server_tls_ca: "+ours.dir, "server_tls_ca: "+others.dir), "changed a pool")
+	s.reload(t, strings.ReplaceAll(conf, "server_tls_ca: "+ours.Dir(), "server_tls_ca: "+others.Dir()), "changed a pool")
 	eventually(t, "an error", func() bool {
 		err := alice.Get(t.Context(), "k").Err()
 		return err != nil && strings.Contains(err.Error(), "unknown authority")
@@ -202,14 +125,14 @@ func TestPoolTLS(t *testing.T) {
 	if n := strings.Count(s.log.String(), "changed a pool"); n != changes || connection() != before {
 		t.Errorf("%d changes and the connection %s, want %d and %s", n, connection(), changes, before)
 	}
-	ours.sign("proxy", &x509.Certificate{})
+	ours.Sign("proxy")
 	s.reload(t, conf, "changed a pool")
 	eventually(t, "the connection is another", func() bool { return alice.Get(t.Context(), "k").Val() == "v" && connection() != before })
 
 	// New clients see a renewed certificate. A certificate that can't be read changes nothing.
-	renewed, _ := ours.sign("front", &x509.Certificate{})
+	renewed := ours.Sign("front")
 	s.reload(t, conf, "reloaded the file of pools")
-	conn, err := (&tls.Dialer{Config: ours.client("user")}).DialContext(t.Context(), "tcp", addr)
+	conn, err := (&tls.Dialer{Config: ours.Client("user")}).DialContext(t.Context(), "tcp", addr)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -217,25 +140,25 @@ func TestPoolTLS(t *testing.T) {
 	if got := conn.(*tls.Conn).ConnectionState().PeerCertificates[0].SerialNumber; got.Cmp(renewed.SerialNumber) != 0 {
 		t.Errorf("the certificate shown is number %v, want %v", got, renewed.SerialNumber)
 	}
-	if err := os.Remove(ours.file("front.key")); err != nil {
+	if err := os.Remove(ours.File("front.key")); err != nil {
 		t.Fatal(err)
 	}
 	s.reload(t, conf, "reload failed")
 	if got, err := alice.Get(t.Context(), "k").Result(); got != "v" || err != nil {
 		t.Errorf("a client from before: %q, %v", got, err)
 	}
-	if _, err := Read(s.file, ""); !errors.Is(err, ErrConfig) || !strings.Contains(err.Error(), `:1: pool "secure": listen_tls_cert, listen_tls_key: open `) {
+	if _, err := Read(s.file, ""); !errors.Is(err, ErrConfig) || !strings.Contains(err.Error(), `:1: pool "secure": listen_tls_cert, listen_tls_key, listen_tls_ca: open `) {
 		t.Errorf("reading the file again: %v", err)
 	}
 }
 
 // TestMemcachedPoolTLS: TLS with the clients and servers of a pool of memcached.
 func TestMemcachedPoolTLS(t *testing.T) {
-	ours := newAuthority(t)
+	ours := certtest.New(t)
 	for _, name := range []string{"server", "front"} {
-		ours.sign(name, &x509.Certificate{})
+		ours.Sign(name)
 	}
-	srv := memcachedtest.Start(t, "-Z", "-o", "ssl_chain_cert="+ours.file("server.crt"), "-o", "ssl_key="+ours.file("server.key"))
+	srv := memcachedtest.Start(t, "-Z", "-o", "ssl_chain_cert="+ours.File("server.crt"), "-o", "ssl_key="+ours.File("server.key"))
 	addr := freeAddr(t)
 	serve(t, fmt.Sprintf(`cache:
   listen: %s
@@ -246,15 +169,15 @@ func TestMemcachedPoolTLS(t *testing.T) {
   server_tls_ca: %s
   servers:
    - %s:1 server-1
-`, addr, ours.file("front.crt"), ours.file("front.key"), ours.file("ca.crt"), srv.Addr()))
-	conn, err := (&tls.Dialer{Config: ours.client("")}).DialContext(t.Context(), "tcp", addr)
+`, addr, ours.File("front.crt"), ours.File("front.key"), ours.File("ca.crt"), srv.Addr()))
+	conn, err := (&tls.Dialer{Config: ours.Client("")}).DialContext(t.Context(), "tcp", addr)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = conn.Close() }()
 	_ = conn.SetDeadline(time.Now().Add(time.Minute))
 	u := &rawClient{t, conn, bufio.NewReader(conn)}
-	refused, err := (&tls.Dialer{Config: ours.client("")}).DialContext(t.Context(), "tcp", addr)
+	refused, err := (&tls.Dialer{Config: ours.Client("")}).DialContext(t.Context(), "tcp", addr)
 	if err != nil {
 		t.Fatal(err)
 	}
