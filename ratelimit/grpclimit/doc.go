@@ -1,5 +1,5 @@
 // Package grpclimit limits the calls to a gRPC server, among all servers that use
-// one Redis. It is a module of its own, so that the rest of Redoubt doesn't depend on
+// one Redis, and the calls of gRPC clients. It is a module of its own, so that the rest of Redoubt doesn't depend on
 // gRPC.
 //
 //	limited, err := grpclimit.New(grpclimit.Options{Policies: []grpclimit.Policy{
@@ -12,6 +12,9 @@
 // call, whatever its messages. With a ratelimit.Concurrency instead, a call holds a
 // place until its handler returns. Several policies are checked in their order. A
 // refused call gets back what it took from the earlier ones.
+//
+// On the other side of the connection [NewClient] makes calls wait, so that all clients
+// together keep to a limit of the server.
 //
 // # What clients see
 //
