@@ -42,6 +42,7 @@ func (e *Engine) ticksNow() uint32 {
 }
 
 func (e *Engine) tick() {
+	e.peak()
 	if e.access.left.Add(-1) <= 0 || e.closed.Load() {
 		e.access.now.Store(0)
 		return

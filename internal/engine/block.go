@@ -93,6 +93,9 @@ func (w *Wait) finish(reply []byte) bool {
 // and released.
 func (w *Wait) settle(reply []byte, end uint64) {
 	w.over, w.reply = true, reply
+	if reply != nil {
+		w.countReply(reply)
+	}
 	if w.timer != nil {
 		w.timer.Stop()
 	}
@@ -282,6 +285,7 @@ func (c *call) serveKey(rk readyKey) bool {
 		if c.e.strict {
 			r.eachHeld(func(sh *shard) { end = max(end, sh.saved) })
 		}
+		w.countServed()
 		w.settle(append(r.w, r.behind...), end)
 		if len(w.keys) > 1 {
 			go c.e.forget(w)

@@ -70,6 +70,7 @@ func (c *call) outgrow(size int) string {
 		c.roomy = min(longReply, most)
 		return ""
 	case c.roomy <= longReply:
+		c.timeFromNow()
 		c.e.waker.wake()
 	}
 	if c.running != nil && !takes {

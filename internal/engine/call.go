@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"math/bits"
 	"slices"
+	"time"
 
 	"github.com/redoubt-go/redoubt/internal/keyslot"
 	"github.com/redoubt-go/redoubt/internal/resp"
@@ -55,6 +56,9 @@ type call struct {
 	after     func()     // see unlocked
 	script    compiled   // that of EVAL or SCRIPT LOAD, compiled before any shard is locked
 	keyBuf    []int
+
+	began  time.Duration // reading of the clock, if weight says that the command is timed
+	weight int64         // see weigh
 }
 
 type readyKey struct {
@@ -156,7 +160,9 @@ func (cmd *command) narrow(args [][]byte) bool {
 	case "sort", "sort_ro":
 		return !slices.ContainsFunc(args[2:], func(a []byte) bool { return bytes.IndexByte(a, '*') >= 0 })
 	case "info":
-		return len(args) > 1 && !slices.ContainsFunc(args[1:], func(a []byte) bool { return !is(a, "server") })
+		return len(args) > 1 && !slices.ContainsFunc(args[1:], func(a []byte) bool {
+			return !is(a, "server") && !is(a, "cpu") && !is(a, "commandstats") && !is(a, "latencystats") && !is(a, "errorstats")
+		})
 	}
 	return false
 }
@@ -299,7 +305,7 @@ func (c *call) run() {
 	if c.e.monitors.n.Load() > 0 {
 		c.monitor(c.args) // in front of a script's commands, and in the order in which they take effect
 	}
-	c.cmd.handler(c)
+	c.handle()
 	if c.dirty > 0 {
 		if c.home != nil {
 			c.home.counters.dirty += int64(c.dirty)

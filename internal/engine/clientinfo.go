@@ -15,7 +15,8 @@ type clientInfo struct {
 	addr, laddr           string
 	name, libName, libVer string
 	born                  time.Time
-	kill                  func() bool // closes the connection, false when it is closing; nil: nothing to close
+	namer                 func() string // see SetNamer
+	kill                  func() bool   // closes the connection, false when it is closing; nil: nothing to close
 
 	// As of the last time that the session's connection noted it.
 	db, queued int

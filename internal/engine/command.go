@@ -13,6 +13,7 @@ type command struct {
 	handler          func(*call)
 	subs             []*command
 	subIndex         rediscmd.Index[*command]
+	number           int // counts from 0
 }
 
 // A flag has the bits of the table of rediscmd in its lower half.
@@ -50,12 +51,13 @@ func init() { commands = bindAll() }
 
 func bindAll() rediscmd.Index[*command] {
 	t := make(rediscmd.Index[*command])
-	for _, b := range bindings {
+	for i, b := range bindings {
 		r := rediscmd.Lookup(b.name)
 		if r == nil {
 			panic("engine: package rediscmd has no command " + b.name)
 		}
 		cmd := b.bind(*r)
+		cmd.number = i
 		top, sub, isSub := strings.Cut(b.name, "|")
 		if !isSub {
 			t[top] = cmd

@@ -87,7 +87,14 @@ var settings = map[string]setting{
 	"slave-read-only":           {"yes", yesOrNo},
 	"lua-time-limit":            number("5000", 0, math.MaxInt64),
 	"busy-reply-threshold":      number("5000", 0, math.MaxInt64),
-	"slowlog-log-slower-than":   number("10000", math.MinInt64, math.MaxInt64),
+	"slowlog-log-slower-than":   number("10000", -1, math.MaxInt64),
+	"slowlog-max-len":           number("128", 0, math.MaxInt64),
+	"latency-monitor-threshold": number("0", 0, math.MaxInt64),
+	"latency-tracking":          {"yes", yesOrNo},
+	"latency-tracking-info-percentiles": {"50 99 99.9", func(s string) error {
+		_, err := parsePercentiles(s)
+		return err
+	}},
 }
 
 // mustBe is a check that returns reason for a value that is not ok.
@@ -216,7 +223,22 @@ func cmdConfigSet(c *call) {
 			cf.values["lua-time-limit"] = value
 		}
 	}
+	c.e.applyTiming()
 	c.ok()
+}
+
+// applyTiming applies the settings of the slow log and of LATENCY. cf.mu is held, if there are other
+// goroutines.
+func (e *Engine) applyTiming() {
+	number := func(name string) int64 {
+		n, _ := parseInt([]byte(e.config.values[name]))
+		return n
+	}
+	e.slow.set(number("slowlog-log-slower-than"), number("slowlog-max-len"))
+	e.latency.threshold.Store(number("latency-monitor-threshold"))
+	e.latency.off.Store(e.config.values["latency-tracking"] == "no")
+	list, _ := parsePercentiles(e.config.values["latency-tracking-info-percentiles"])
+	e.latency.percentiles.Store(&list)
 }
 
 func cmdConfigResetstat(c *call) {
@@ -226,6 +248,7 @@ func cmdConfigResetstat(c *call) {
 	}
 	c.e.eachShard(c, func(sh *shard) { sh.counters = counters{dirty: sh.counters.dirty} })
 	c.e.errors.reset()
+	c.e.commandStats.reset()
 	c.ok()
 }
 

@@ -112,6 +112,9 @@ type Engine struct {
 	memory       memory
 	stats        stats
 	errors       errorStats
+	commandStats statsTable
+	slow         slowLog
+	latency      latencyMonitor
 	clients      clients
 	sweeper      sweeper
 	waker        threadWaker
@@ -236,7 +239,9 @@ func create(opts Options) *Engine {
 	e.started = e.clock.Now()
 	e.runID = newRunID()
 	e.lua, _ = lua.NewRuntime(lua.Options{Steps: opts.ScriptSteps}) // Open has checked it
+	e.commandStats.own = make([]atomic.Pointer[commandStats], len(bindings))
 	e.config.init()
+	e.applyTiming()
 	e.initMemory()
 	e.pubsub.init()
 	e.clients.byID = map[int64]*Session{}

@@ -14,6 +14,24 @@ func (c *call) help() {
 	}
 }
 
+// helpLines is help with what each subcommand does, in the words of Redis.
+func (c *call) helpLines(lines ...string) {
+	top, _, _ := strings.Cut(c.cmd.Name, "|")
+	c.array(len(lines) + 3)
+	c.status(strings.ToUpper(top) + " <subcommand> [<arg> [value] [opt] ...]. Subcommands are:")
+	for _, l := range lines {
+		c.status(l)
+	}
+	c.status("HELP")
+	c.status("    Prints this help.")
+}
+
+// unknownForm refuses a subcommand with too many arguments.
+func (c *call) unknownForm() {
+	top, _, _ := strings.Cut(c.cmd.Name, "|")
+	c.err("ERR unknown subcommand or wrong number of arguments for '" + clip(c.args[1], 128) + "'. Try " + strings.ToUpper(top) + " HELP.")
+}
+
 func cmdCommandHelp(c *call)  { c.help() }
 func cmdConfigHelp(c *call)   { c.help() }
 func cmdFunctionHelp(c *call) { c.help() }

@@ -26,28 +26,34 @@ func (e *Engine) eachShard(c *call, f func(*shard)) {
 	}
 }
 
+// infoSections are in the order of Redis. INFO shows those of named only to those who ask for them, or for
+// all.
 var infoSections = []struct {
-	name string
-	f    func(*Engine, *call, *strings.Builder)
+	name  string
+	f     func(*Engine, *call, *strings.Builder)
+	named bool
 }{
-	{"server", (*Engine).infoServer},
-	{"clients", (*Engine).infoClients},
-	{"memory", (*Engine).infoMemory},
-	{"persistence", (*Engine).infoPersistence},
-	{"stats", (*Engine).infoStats},
-	{"replication", (*Engine).infoReplication},
-	{"errorstats", (*Engine).infoErrors},
-	{"cluster", func(_ *Engine, _ *call, b *strings.Builder) { b.WriteString("cluster_enabled:0\r\n") }},
-	{"keyspace", (*Engine).infoKeyspace},
+	{"server", (*Engine).infoServer, false},
+	{"clients", (*Engine).infoClients, false},
+	{"memory", (*Engine).infoMemory, false},
+	{"persistence", (*Engine).infoPersistence, false},
+	{"stats", (*Engine).infoStats, false},
+	{"replication", (*Engine).infoReplication, false},
+	{"cpu", (*Engine).infoCPU, false},
+	{"commandstats", (*Engine).infoCommands, true},
+	{"errorstats", (*Engine).infoErrors, false},
+	{"latencystats", (*Engine).infoLatencies, true},
+	{"cluster", func(_ *Engine, _ *call, b *strings.Builder) { b.WriteString("cluster_enabled:0\r\n") }, false},
+	{"keyspace", (*Engine).infoKeyspace, false},
 }
 
 func cmdInfo(c *call) {
-	wanted := func(name string) bool {
+	wanted := func(name string, named bool) bool { //nolint:revive // as in the table
 		if len(c.args) == 1 {
-			return true
+			return !named
 		}
 		for _, a := range c.args[1:] {
-			if is(a, name) || is(a, "all") || is(a, "default") || is(a, "everything") {
+			if is(a, name) || is(a, "all") || is(a, "everything") || !named && is(a, "default") {
 				return true
 			}
 		}
@@ -55,13 +61,17 @@ func cmdInfo(c *call) {
 	}
 	var b strings.Builder
 	for _, s := range infoSections {
-		if !wanted(s.name) {
+		if !wanted(s.name, s.named) {
 			continue
 		}
 		if b.Len() > 0 {
 			b.WriteString("\r\n")
 		}
-		fmt.Fprintf(&b, "# %s\r\n", strings.ToUpper(s.name[:1])+s.name[1:])
+		title := strings.ToUpper(s.name[:1]) + s.name[1:]
+		if s.name == "cpu" {
+			title = "CPU"
+		}
+		fmt.Fprintf(&b, "# %s\r\n", title)
 		s.f(c.e, c, &b)
 	}
 	c.verbatim(b.String())

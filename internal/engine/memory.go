@@ -16,6 +16,7 @@ type memory struct {
 	used atomic.Int64    // bytes that all keys take
 	_    [cacheLine]byte
 
+	peak      atomic.Int64 // the most of used, as far as it was seen
 	limit     atomic.Int64 // 0 for none
 	policy    atomic.Pointer[policy]
 	counts    atomic.Bool // the policy's lfu

@@ -346,7 +346,7 @@ func (c *call) runQueued() {
 	if c.running != nil {
 		c.expireFirst()
 	}
-	c.cmd.handler(c)
+	c.handle()
 	if c.scripted {
 		return
 	}

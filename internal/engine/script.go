@@ -110,6 +110,7 @@ func (h *scriptHost) lua(sc *script, keys, args [][]byte) {
 	for _, a := range args {
 		h.args = append(h.args, text(a))
 	}
+	c.timeFromNow() // a native left it to the script
 	inv := lua.Invocation{Host: h, Keys: h.keys, Args: h.args, Interrupt: &h.run.interrupt, Long: c.e.waker.wake}
 	if t := c.e.opts.ScriptTimeout; t >= 0 {
 		if t == 0 {
@@ -271,6 +272,9 @@ func (h *scriptHost) command(dst []byte, p resp.Protocol, args [][]byte) []byte 
 		cmd = cmd.resolve(args)
 	}
 	if why := h.refuse(cmd, args); why != "" {
+		if cmd != nil {
+			h.outer.e.commandStats.of(cmd).rejected.Add(1)
+		}
 		return resp.AppendError(dst, why)
 	}
 	outer, c := h.outer, &h.inner

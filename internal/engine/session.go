@@ -58,6 +58,13 @@ type Session struct {
 	seen  uint64 // the position in the log that the replies depend on
 	later bool   // SyncLater was called
 
+	stripe int           // of commandStats
+	as     *commandStats // of the command for which scripts run: see Begin; nil: none
+	asArgs [][]byte
+	asName string        // that of lastAs
+	lastAs *commandStats // of the latest Begin
+	ran    bool          // a command has run since Begin
+
 	replies    replyMode
 	quitting   bool // no command follows the one at hand
 	monitoring atomic.Bool
@@ -72,6 +79,7 @@ func (e *Engine) Session() *Session {
 	s.client.born = e.clock.Now()
 	s.client.seen, s.client.queued = s.client.born, -1
 	s.id = e.clients.add(s)
+	s.stripe = int(s.id % statStripes)
 	e.stats.connections.Add(1)
 	return s
 }
@@ -81,6 +89,7 @@ func (e *Engine) unlisted() *Session {
 	s := &Session{e: e}
 	s.SetProtocol(resp.RESP2)
 	s.id = e.clients.number()
+	s.stripe = int(s.id % statStripes)
 	return s
 }
 
@@ -201,7 +210,7 @@ func (c *call) dispatch() {
 	defer c.recoverUnlocked(len(c.w)) // for panics while no lock is held
 	s, args := c.s, c.args
 	cmd := s.find(args[0])
-	c.cmd = cmd
+	c.cmd, s.ran = cmd, true
 	if s.e.log != nil && c.mayLog(cmd) {
 		if c.try && s.e.log.Throttles() {
 			c.busy = true
@@ -226,8 +235,8 @@ func (c *call) dispatch() {
 		c.execute()
 		return
 	}
-	cmd.handler(c) // it needs no shard, or locks them itself
-	c.cmd = cmd    // EXEC has run others
+	c.handle()  // it needs no shard, or locks them itself
+	c.cmd = cmd // EXEC has run others
 	c.e.stats.commands.Add(1)
 	if c.e.monitors.n.Load() > 0 {
 		c.monitor(args)
@@ -306,6 +315,9 @@ func (c *call) admit(p **command) bool {
 	}
 	if s.inMulti {
 		s.abandonQueue()
+	}
+	if cmd != nil && *p != nil {
+		s.e.commandStats.of(cmd).rejected.Add(1)
 	}
 	c.err(msg)
 	return false

@@ -53,6 +53,9 @@ func (t *backendTarget) open(c *session, conn net.Conn) route {
 	r.self = r
 	r.engine.SetAccount(c.account)
 	r.engine.SetLimits(c.limits)
+	if r.counter, _ = r.engine.(counter); r.counter != nil {
+		r.counter.SetNamer(func() string { return c.info.get().name })
+	}
 	r.lineScanner.Limits = c.srv.opts.Limits
 	return r
 }

@@ -44,6 +44,15 @@ type Session interface {
 	Close()
 }
 
+// A counter is a Session with statistics by command and a slow log. The commands that run between Begin and
+// End run for one that is called name, with args. With answered, it counts even if none has run.
+type counter interface {
+	Begin(name string, args [][]byte)
+	End(answered bool)
+	// SetNamer sets the function that returns the client's name.
+	SetNamer(name func() string)
+}
+
 // inprocess is the route to an engine in this process: commands run in the goroutine that reads
 // them, a poller's or one of the client's own. Their replies come at once, so they are in order
 // without the ring of slots.
@@ -51,8 +60,9 @@ type inprocess struct {
 	direct
 
 	engine      Session
-	replies     []byte // to the commands of the span
-	tag         uint64 // of the first of them
+	counter     counter // the engine, nil if it counts nothing
+	replies     []byte  // to the commands of the span
+	tag         uint64  // of the first of them
 	n           int
 	line        []byte // a command made here
 	lineScanner resp.CommandScanner
@@ -88,6 +98,24 @@ func (r *inprocess) forward(raw []byte, change translate) {
 func (r *inprocess) script(_ *handler, _ [][]byte, p command.Plan) {
 	r.as(Rewritten)
 	r.out.Reply(r.prepareScript(p), r.runScript(p.Cmd))
+}
+
+// run lets the engine count what it doesn't see: commands that are answered here, and those that it sees
+// as scripts.
+func (r *inprocess) run(h *handler, args [][]byte, raw []byte) {
+	if h == nil || r.counter == nil {
+		r.direct.run(h, args, raw)
+		return
+	}
+	name := h.name
+	if h.redis != nil {
+		if sub := h.redis.Of(args); sub != nil {
+			name = sub.Name
+		}
+	}
+	r.counter.Begin(name, args)
+	defer func() { r.counter.End(r.carrier == carrier(r)) }()
+	r.direct.run(h, args, raw)
 }
 
 func (r *inprocess) carries(*handler, []byte) bool { return false }
