@@ -58,6 +58,9 @@ func TestDifferentialInProcess(t *testing.T) {
 			}
 			skipped := false
 			for _, line := range lines {
+				if strings.HasPrefix(line, "ACL ") {
+					continue // the server answers it where the engine is in its process; the engine has no users
+				}
 				if pipelined && line == "SUBSCRIBE ch" {
 					break // from here on the number of replies is another
 				}
