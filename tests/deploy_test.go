@@ -155,6 +155,9 @@ func testDockerfile(t *testing.T, redoubt string) {
 	if env := strings.Fields(last["ENV"]); !slices.Equal(env, []string{"REDOUBT_LISTEN=:6380", "REDOUBT_HTTP=:8080"}) || last["EXPOSE"] != "6380 8080" {
 		t.Errorf("ENV is %q, EXPOSE %q; want both ports", env, last["EXPOSE"])
 	}
+	if !slices.Equal(words["HEALTHCHECK"][1:], []string{"health", "--live"}) {
+		t.Errorf("HEALTHCHECK is %s; want one that doesn't ask the back end", check)
+	}
 	isHealthy(t, redoubt, words["CMD"], words["HEALTHCHECK"][1:])
 	goVersion := regexp.MustCompile(`(?m)^go (1\.\d+)`).FindStringSubmatch(readFile(t, "../go.mod"))[1]
 	if !strings.Contains(text, "FROM --platform=$BUILDPLATFORM golang:"+goVersion+"-") {
@@ -255,6 +258,7 @@ func testCompose(t *testing.T) {
 			CapDrop         []string `yaml:"cap_drop"`
 			StopGracePeriod string   `yaml:"stop_grace_period"`
 			Environment     map[string]string
+			Healthcheck     struct{ Test []string }
 		}
 	}
 	if err := yaml.Unmarshal([]byte(readFile(t, "../deploy/docker/compose.yaml")), &file); err != nil {
@@ -263,6 +267,9 @@ func testCompose(t *testing.T) {
 	s := file.Services["redoubt"]
 	if !s.ReadOnly || !slices.Equal(s.CapDrop, []string{"ALL"}) || !strings.Contains(s.Environment["REDOUBT_PASSWORD"], ":?") {
 		t.Errorf("the service is %+v; want it read-only, without capabilities, and refused without a password", s)
+	}
+	if !slices.Equal(s.Healthcheck.Test, []string{"CMD", "/usr/bin/redoubt", "health"}) {
+		t.Errorf("the health check is %q; want the one that asks the back end", s.Healthcheck.Test)
 	}
 	readFile(t, filepath.Join("../deploy/docker", s.Build.Context, s.Build.Dockerfile)) // from the context
 	d, err := time.ParseDuration(s.StopGracePeriod)
@@ -339,6 +346,10 @@ func checkPod(t *testing.T, set values, hasBackend bool) {
 		RunAsUser                            int
 		Capabilities                         struct{ Drop []string }
 	}
+	type probe struct {
+		HTTPGet                                         struct{ Path, Port string }
+		PeriodSeconds, TimeoutSeconds, FailureThreshold int
+	}
 	type variable struct {
 		Name, Value string
 		ValueFrom   struct{ SecretKeyRef struct{ Name, Key string } }
@@ -354,8 +365,8 @@ func checkPod(t *testing.T, set values, hasBackend bool) {
 					Containers                    []struct {
 						Env                           []variable
 						SecurityContext               security
-						LivenessProbe, ReadinessProbe values
-						StartupProbe                  struct{ PeriodSeconds, FailureThreshold int }
+						LivenessProbe, ReadinessProbe probe
+						StartupProbe                  probe
 						Lifecycle                     struct {
 							PreStop struct{ Sleep struct{ Seconds int } }
 						}
@@ -373,8 +384,16 @@ func checkPod(t *testing.T, set values, hasBackend bool) {
 		c.SecurityContext.AllowPrivilegeEscalation == nil || *c.SecurityContext.AllowPrivilegeEscalation || !slices.Equal(c.SecurityContext.Capabilities.Drop, []string{"ALL"}) {
 		t.Errorf("the pod runs as %+v, %+v; want no root, a read-only root file system and no capabilities", pod.SecurityContext, c.SecurityContext)
 	}
-	if pod.EnableServiceLinks == nil || *pod.EnableServiceLinks || c.LivenessProbe == nil || c.ReadinessProbe == nil {
-		t.Errorf("service links %v, probes %v, %v", pod.EnableServiceLinks, c.LivenessProbe, c.ReadinessProbe)
+	if pod.EnableServiceLinks == nil || *pod.EnableServiceLinks {
+		t.Errorf("service links %v", pod.EnableServiceLinks)
+	}
+	// /readyz waits a second for the back end, which a restart doesn't heal.
+	for path, probes := range map[string][]probe{"/livez": {c.LivenessProbe, c.StartupProbe}, "/readyz": {c.ReadinessProbe}} {
+		for _, p := range probes {
+			if p.HTTPGet.Path != path || p.HTTPGet.Port != "http" || p.TimeoutSeconds < 2 {
+				t.Errorf("the probe is %+v; want %s of http, and 2 s", p, path)
+			}
+		}
 	}
 	// Only where other pods take the clients meanwhile.
 	preStop := c.Lifecycle.PreStop.Sleep.Seconds

@@ -12,7 +12,7 @@ import (
 	"github.com/redoubt-go/redoubt/internal/socket"
 )
 
-// withDashboard serves the dashboard at / beside the paths of inner.
+// withDashboard serves the dashboard at / beside the paths of inner, and with --pprof the profiles to whoever may use it.
 func (w *webServer) withDashboard(inner *http.ServeMux, f *serveFlags, sources func() []dashboard.Source, log *slog.Logger) error {
 	d, err := dashboard.New(dashboard.Options{
 		Sources: sources, Hosts: f.httpHosts, Exposed: socket.Exposed(w.listener.Addr()), Version: readBuildVersion(), Logger: log,
@@ -22,6 +22,9 @@ func (w *webServer) withDashboard(inner *http.ServeMux, f *serveFlags, sources f
 	}
 	w.dashboard = d
 	inner.Handle("/", d)
+	if f.pprof {
+		inner.Handle("GET /debug/pprof/", d.Guard(profiles()))
+	}
 	return nil
 }
 

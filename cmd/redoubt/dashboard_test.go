@@ -77,12 +77,14 @@ func TestDashboardNeedsAPassword(t *testing.T) {
 		{[]string{"--http=0.0.0.0:0", "--password=secret"}, "dash.example.com", "default", "secret", 403, 200},
 		{[]string{"--http=0.0.0.0:0", "--password=secret", "--http-host=dash.example.com"}, "dash.example.com", "default", "secret", 200, 200},
 	} {
-		s := startServe(t, c.args...)
+		s := startServe(t, append(c.args, "--pprof")...)
 		_, port, err := net.SplitHostPort(s.http)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for path, want := range map[string]int{"/": c.page, "/api/snapshot": c.page, "/metrics": c.metrics, "/healthz": c.metrics} {
+		for path, want := range map[string]int{
+			"/": c.page, "/api/snapshot": c.page, "/debug/pprof/heap": c.page, "/metrics": c.metrics, "/livez": c.metrics, "/readyz": c.metrics, "/healthz": c.metrics,
+		} {
 			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://127.0.0.1:"+port+path, nil)
 			if err != nil {
 				t.Fatal(err)
@@ -109,4 +111,30 @@ func TestDashboardNeedsAPassword(t *testing.T) {
 		t.Errorf("a wrong host: %d %s", code, stderr)
 	}
 	mustContain(t, "the error", stderr, "host is", "want a name like")
+}
+
+// TestProfiles: --pprof serves profiles, and nothing that could show a password.
+func TestProfiles(t *testing.T) {
+	s := startServing(t, "--listen=127.0.0.1:0", "--pprof", "--backend=embedded:")
+	for path, want := range map[string]string{
+		"/debug/pprof/": "goroutine", "/debug/pprof/goroutine?debug=1": "main.main", "/debug/pprof/heap?debug=1": "heap profile", "/debug/pprof/profile?seconds=1": "",
+	} {
+		if code, body := s.get(t, path); code != http.StatusOK || !strings.Contains(body, want) {
+			t.Errorf("%s is %d, %.200q", path, code, body)
+		}
+	}
+	if code, body := s.get(t, "/debug/pprof/cmdline"); code != http.StatusNotFound {
+		t.Errorf("cmdline is %d, %q", code, body)
+	}
+	off := startServe(t)
+	if code, body := off.get(t, "/debug/pprof/heap"); code != http.StatusNotFound {
+		t.Errorf("without --pprof: %d, %.200q", code, body)
+	}
+	locked := startServe(t, "--pprof", "--password=secret")
+	if code, body := locked.get(t, "/debug/pprof/heap"); code != http.StatusUnauthorized {
+		t.Errorf("without the password: %d, %.200q", code, body)
+	}
+	if code, _, stderr := runToEnd(t, nil, "serve", "--pprof", "--http=", "--listen=127.0.0.1:0"); code != exitUsage || !strings.Contains(stderr, "pprof needs an address") {
+		t.Errorf("without an address: %d, %s", code, stderr)
+	}
 }

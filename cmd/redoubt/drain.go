@@ -14,12 +14,14 @@ import (
 type drainer interface {
 	Clients() int
 	Shutdown(ctx context.Context) error
+	Drained() server.Drained
 }
 
-// drain shuts d down gracefully. A second signal ends it at once.
+// drain shuts d down gracefully, and logs one line when it begins and one when it ends. A second signal ends it at once.
 func drain(d drainer, web *webServer, timeout time.Duration, sig os.Signal, signals <-chan os.Signal, log *slog.Logger) {
+	web.draining.Store(true) // before the listener closes
+	began := time.Now()
 	log.Info("draining", slog.String("signal", sig.String()), slog.Int("clients", d.Clients()), slog.Duration("timeout", timeout))
-	web.draining.Store(true)
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	go func() {
@@ -29,7 +31,10 @@ func drain(d drainer, web *webServer, timeout time.Duration, sig os.Signal, sign
 		case <-ctx.Done():
 		}
 	}()
-	switch err := d.Shutdown(ctx); {
+	err := d.Shutdown(ctx)
+	left := d.Drained()
+	log = log.With(slog.Int("clients_left", left.Clients), slog.Uint64("commands_cut", left.Commands), slog.Duration("took", time.Since(began)))
+	switch {
 	case errors.Is(err, context.Canceled):
 		log.Warn("ended at once by a second signal")
 	case err != nil:

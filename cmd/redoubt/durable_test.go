@@ -138,7 +138,7 @@ func TestDirFaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	s = startServe(t, "--dir", dir)
-	mustContain(t, "log", s.stderr.String(), `"level":"WARN"`, "torn", filepath.Base(logs[0]), `"bytes":8`, `"msg":"loaded"`)
+	mustContain(t, "log", s.stderr.String(), `"level":"WARN"`, "torn", filepath.Base(logs[0]), `"cut_bytes":8`, `"msg":"loaded"`, `"size_bytes":`, `"took_seconds":0.`)
 	if got, err := dial(t, s.addr).Get(t.Context(), "k").Int(); err != nil || got != 19 {
 		t.Errorf("k is %d, %v", got, err)
 	}

@@ -141,7 +141,7 @@ func (s *storage) open(ctx context.Context, log *slog.Logger) (*engine.Engine, e
 	}
 	found := e.Recovered()
 	log.Info("loaded", slog.String("dir", s.dir), slog.Int64("changes", found.Records),
-		slog.Int64("bytes", found.Bytes), slog.Duration("took", time.Since(began).Round(time.Millisecond)))
+		slog.Int64("size_bytes", found.Bytes), slog.Duration("took", time.Since(began).Round(time.Millisecond)))
 	return e, nil
 }
 

@@ -18,10 +18,14 @@ func TestHealthCommand(t *testing.T) {
 	says := "ok\npool p: 10.0.0.1:1 is down"
 	replies.Store(&reply{http.StatusOK, says})
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path != "/healthz" {
+		now := replies.Load()
+		switch r.URL.Path {
+		case "/readyz":
+		case "/livez":
+			now = &reply{http.StatusOK, "alive"}
+		default:
 			t.Errorf("it asked for %s", r.URL)
 		}
-		now := replies.Load()
 		w.WriteHeader(now.code)
 		_, _ = w.Write([]byte(now.says + "\n"))
 	}))
@@ -40,6 +44,9 @@ func TestHealthCommand(t *testing.T) {
 	replies.Store(&reply{http.StatusServiceUnavailable, says})
 	if exit, out, stderr := runToEnd(t, nil, "health", "--http", address); exit != exitFault || out != "" || !strings.Contains(stderr, "not healthy: "+says) {
 		t.Errorf("not healthy: exit %d, %q, %q", exit, out, stderr)
+	}
+	if exit, out, stderr := runToEnd(t, nil, "health", "--live", "--http", address); exit != 0 || out != "alive\n" {
+		t.Errorf("alive, not ready: exit %d, %q, %q", exit, out, stderr)
 	}
 	replies.Store(&reply{http.StatusNotFound, says})
 	if exit, _, stderr := runToEnd(t, nil, "health", "--http", address); exit != exitUnavailable || !strings.Contains(stderr, "404") {

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
@@ -18,12 +17,12 @@ import (
 	"github.com/redoubt-go/redoubt/internal/server"
 )
 
-// A webServer serves the dashboard, /metrics and /healthz. The zero value serves nothing.
+// A webServer serves the dashboard, /metrics and the probes. The zero value serves nothing.
 type webServer struct {
 	listener  net.Listener
 	server    *http.Server
 	dashboard *dashboard.Handler // nil: none
-	draining  atomic.Bool        // /healthz then fails, so that balancers send no new clients
+	draining  atomic.Bool        // /readyz then fails, so that balancers send no new clients
 }
 
 func (w *webServer) addr() string {
@@ -56,12 +55,11 @@ func newHTTPServer(handler http.Handler, log *slog.Logger) *http.Server {
 }
 
 func newHandler(stats func() server.Stats, back *backend, draining *atomic.Bool) (*http.ServeMux, error) {
-	return newHandlerOf(newCollector(stats), func(ctx context.Context) ([]string, error) { return nil, health(ctx, back) }, draining)
+	return newHandlerOf(newCollector(stats), func() []healthCheck { return backendChecks(back) }, draining)
 }
 
-// newHandlerOf serves the metrics of c, and the result of healthy: 503 with its error, or 200 with a
-// line for each problem that it returns.
-func newHandlerOf(c prometheus.Collector, healthy func(ctx context.Context) ([]string, error), draining *atomic.Bool) (*http.ServeMux, error) {
+// newHandlerOf serves the metrics of c, and the probes. /readyz makes the checks anew for each request.
+func newHandlerOf(c prometheus.Collector, checks func() []healthCheck, draining *atomic.Bool) (*http.ServeMux, error) {
 	registry := prometheus.NewRegistry()
 	for _, c := range []prometheus.Collector{
 		collectors.NewGoCollector(),
@@ -74,26 +72,12 @@ func newHandlerOf(c prometheus.Collector, healthy func(ctx context.Context) ([]s
 	}
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-		w.Header().Set("Cache-Control", "no-store")
-		wrong, err := healthy(r.Context())
-		if draining.Load() {
-			err = errDraining
-		}
-		if err != nil {
-			w.WriteHeader(http.StatusServiceUnavailable)
-			_, _ = fmt.Fprintln(w, err)
-			return
-		}
-		for _, line := range append([]string{"ok"}, wrong...) {
-			_, _ = fmt.Fprintln(w, line)
-		}
-	})
+	mux.Handle("GET /livez", live())
+	ready := ready(checks, draining)
+	mux.Handle("GET /readyz", ready)
+	mux.Handle("GET /healthz", ready)
 	return mux, nil
 }
-
-var errDraining = errors.New("draining: this server is shutting down")
 
 // listenHTTP starts the web server, or none when address is empty.
 func listenHTTP(address string, handler func(w *webServer) (http.Handler, error), log *slog.Logger) (*webServer, error) {

@@ -21,9 +21,19 @@ func newLog(w io.Writer, level, format string) (*slog.Logger, error) {
 	case "text":
 		return slog.New(slog.NewTextHandler(w, opts)), nil
 	case "json":
+		opts.ReplaceAttr = nameUnit
 		return slog.New(slog.NewJSONHandler(w, opts)), nil
 	}
 	return nil, fmt.Errorf("log-format is %q; want text or json", format)
+}
+
+// nameUnit makes a duration a number of seconds, and says so in its name. A JSON log would have plain nanoseconds; a
+// text log has the unit beside the number.
+func nameUnit(_ []string, a slog.Attr) slog.Attr {
+	if a.Value.Kind() == slog.KindDuration {
+		return slog.Float64(a.Key+"_seconds", a.Value.Duration().Seconds())
+	}
+	return a
 }
 
 // silent is a logger of go-redis.

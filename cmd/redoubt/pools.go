@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -153,11 +152,7 @@ func servePools(f serveFlags, signals <-chan os.Signal, stderr io.Writer) error 
 	}
 	defer host.Close()
 	web, err := listenHTTP(f.http, func(w *webServer) (http.Handler, error) {
-		mux, err := newHandlerOf(host, func(ctx context.Context) ([]string, error) {
-			ctx, cancel := context.WithTimeout(ctx, healthTimeout)
-			defer cancel()
-			return host.Health(ctx)
-		}, &w.draining)
+		mux, err := newHandlerOf(host, func() []healthCheck { return poolChecks(host) }, &w.draining)
 		if err != nil {
 			return nil, err
 		}

@@ -40,7 +40,7 @@ func freeAddr(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// TestServePools: /healthz names the servers of pools that are down, the stats port tells statistics,
+// TestServePools: /readyz names the servers of pools that are down, the stats port tells statistics,
 // SIGHUP reads the file again, and SIGTERM drains. Package poolhost has the rest.
 func TestServePools(t *testing.T) {
 	one, two := redistest.Start(t), redistest.Start(t)
@@ -67,18 +67,25 @@ func TestServePools(t *testing.T) {
 		t.Fatal(err)
 	}
 	mustContain(t, "stats", string(text), `{"service":"redoubt", `, `"alpha": {`)
-	health := func(code int, want string) {
+	asks := func(path string, code int, want string) {
 		t.Helper()
-		eventually(t, "/healthz is "+want, func() bool {
-			status, body := s.get(t, "/healthz")
+		eventually(t, path+" is "+want, func() bool {
+			status, body := s.get(t, path)
 			return status == code && body == want
 		})
+	}
+	health := func(code int, want string) {
+		t.Helper()
+		asks("/readyz", code, want)
 	}
 	health(http.StatusOK, "ok\n")
 	two.Kill()
 	health(http.StatusOK, "ok\npool alpha: server redis-2 is down\n")
 	one.Kill()
 	health(http.StatusServiceUnavailable, "pool alpha: no server answers\n")
+	asks("/readyz?verbose", http.StatusServiceUnavailable, "[-]pool:alpha failed: pool alpha: no server answers\n[+]shutdown ok\nreadyz check failed\n")
+	asks("/readyz?exclude=pool:alpha", http.StatusOK, "ok\n")
+	asks("/livez", http.StatusOK, "ok\n")
 	one.Restart()
 	if err := os.WriteFile(file, []byte(strings.ReplaceAll(conf, "redis-2", "redis-3")), 0o600); err != nil {
 		t.Fatal(err)
@@ -89,7 +96,7 @@ func TestServePools(t *testing.T) {
 	if code := s.wait(); code != 0 {
 		t.Errorf("exit %d: %s", code, s.stderr.String())
 	}
-	mustContain(t, "log", s.stderr.String(), `"msg":"draining","signal":"terminated"`, `"msg":"ended"`)
+	mustContain(t, "log", s.stderr.String(), `"msg":"draining","signal":"terminated","clients":`, `"msg":"ended","clients_left":0,"commands_cut":0,"took_seconds":`)
 }
 
 // TestPoolsRefused: serve and --test-conf print the errors of a file with their lines.

@@ -25,6 +25,7 @@ type serveFlags struct {
 	door                      door
 	http, backend, prefix     string
 	httpHosts                 []string
+	pprof                     bool
 	pools                     poolFlags
 	storage                   storage
 	password                  secret
@@ -63,8 +64,8 @@ it at once. SIGHUP reads the certificates and the users, or the file of pools, a
 files with an error change nothing. The log tells what was read.
 
 The --http address serves the dashboard to browsers; where other machines can reach it,
-only with a password. There /metrics is for Prometheus, and /healthz says whether the
-back end answers and takes writes.
+only with a password. There /metrics is for Prometheus, /livez says whether the process
+works, and /readyz whether the back end answers and takes writes; neither writes.
 
 Exit codes: 0 ended by a signal; 1 not all data could be saved; 64 wrong usage; 65 the
 directory is damaged; 69 the back end does not answer, or the directory or an
@@ -99,8 +100,9 @@ address can't be used.`,
 	flags := cmd.Flags()
 	f.door.flags(flags)
 	flags.StringVar(&f.backend, "backend", "embedded:", "`URL` of the data store: embedded: (in memory), embedded:/path (in that directory), redis://[user:password@]host[:port][/db], rediss://… or unix:///path")
-	flags.StringVar(&f.http, "http", "127.0.0.1:8080", "`address` for the dashboard, /metrics and /healthz; empty: none")
+	flags.StringVar(&f.http, "http", "127.0.0.1:8080", "`address` for the dashboard, /metrics, /livez and /readyz; empty: none")
 	flags.StringSliceVar(&f.httpHosts, "http-host", nil, "`names` under which browsers reach the dashboard, beside localhost and the address of --http")
+	flags.BoolVar(&f.pprof, "pprof", false, "serve profiles of the process at /debug/pprof/ of the --http address, to users of the dashboard")
 	f.pools.add(flags)
 	flags.StringVar(&f.prefix, "prefix", "rd", "prefix of all keys that Redoubt's own commands use")
 	f.storage.flags(flags)
@@ -143,6 +145,9 @@ func (f *serveFlags) check() error {
 	}
 	if f.drainTimeout < 0 {
 		errs = append(errs, fmt.Errorf("drain-timeout is %v; want at least 0", f.drainTimeout))
+	}
+	if f.pprof && f.http == "" {
+		errs = append(errs, errors.New("pprof needs an address: --http is empty"))
 	}
 	errs = append(errs, checkHosts(f.httpHosts), f.door.check(), listenAddress("http", f.http), listenAddress("stats-addr", f.pools.statsAddr))
 	return errors.Join(errs...)

@@ -190,8 +190,11 @@ func TestDrain(t *testing.T) {
 		}
 		return err != nil
 	})
-	if status, body := s.get(t, "/healthz"); status != http.StatusServiceUnavailable || !strings.Contains(body, "draining") {
-		t.Errorf("while draining /healthz is %d, %q", status, body)
+	if status, body := s.get(t, "/readyz"); status != http.StatusServiceUnavailable || !strings.Contains(body, "draining") {
+		t.Errorf("while draining /readyz is %d, %q", status, body)
+	}
+	if status, body := s.get(t, "/livez"); status != http.StatusOK || body != "ok\n" {
+		t.Errorf("while draining /livez is %d, %q", status, body)
 	}
 	r.Resume()
 	for i := 2; i <= n+1; i++ {
@@ -205,6 +208,8 @@ func TestDrain(t *testing.T) {
 	if code := s.wait(); code != 0 {
 		t.Errorf("exit %d: %s", code, s.stderr.String())
 	}
+	mustContain(t, "log", s.stderr.String(), `"msg":"draining","signal":"terminated","clients":1,"timeout_seconds":10}`,
+		`"msg":"ended","clients_left":0,"commands_cut":0,"took_seconds":`)
 }
 
 // TestSecondSignal: a second signal ends a drain at once.
@@ -238,7 +243,7 @@ func TestSecondSignal(t *testing.T) {
 	if code := s.wait(); code != 0 {
 		t.Errorf("exit %d", code)
 	}
-	mustContain(t, "log", s.stderr.String(), "ended at once by a second signal")
+	mustContain(t, "log", s.stderr.String(), `"msg":"ended at once by a second signal","clients_left":1,"commands_cut":1,"took_seconds":`)
 	r.Resume()
 }
 
@@ -305,7 +310,7 @@ func TestDrainStopsScripts(t *testing.T) {
 	if code := s.wait(); code != 0 {
 		t.Errorf("exit %d", code)
 	}
-	mustContain(t, "log", s.stderr.String(), "closed clients before all replies were sent")
+	mustContain(t, "log", s.stderr.String(), `"msg":"closed clients before all replies were sent","clients_left":3,"commands_cut":`)
 }
 
 // metricIs reports whether a sample has a value.

@@ -154,6 +154,40 @@ var files = sync.OnceValue(func() map[string]asset {
 	return all
 })
 
+// Guard serves inner to users who may use the dashboard, and may run DEBUG on each source that it shows them.
+func (h *Handler) Guard(inner http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		for name, value := range headers {
+			w.Header().Set(name, value)
+		}
+		if err := h.mayDebug(r); err != nil {
+			answer(w, err, false)
+			return
+		}
+		w.Header().Set("Cache-Control", "no-store")
+		inner.ServeHTTP(w, r)
+	})
+}
+
+func (h *Handler) mayDebug(r *http.Request) error {
+	if err := h.checkHost(r); err != nil {
+		return err
+	}
+	if err := h.checkSite(r, true); err != nil {
+		return err
+	}
+	sources, users, refused := h.admitted(r)
+	if refused != nil {
+		return refused
+	}
+	for i, u := range users {
+		if !u.May("DEBUG") {
+			return refuse(http.StatusForbidden, "the user has no permissions to run DEBUG on "+quoted(sources[i].Name))
+		}
+	}
+	return nil
+}
+
 // ServeHTTP implements http.Handler.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	for name, value := range headers {

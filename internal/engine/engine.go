@@ -225,7 +225,7 @@ func Open(ctx context.Context, opts Options) (*Engine, error) {
 	e.tellDurability()
 	if t := found.Torn; t != nil && opts.Logger != nil {
 		opts.Logger.Warn("the end of the log was torn, by a crash or a power cut, and was cut off",
-			slog.String("file", t.File), slog.Int64("offset", t.Offset), slog.Int64("bytes", t.Bytes), slog.String("reason", t.Reason))
+			slog.String("file", t.File), slog.Int64("offset_bytes", t.Offset), slog.Int64("cut_bytes", t.Bytes), slog.String("reason", t.Reason))
 	}
 	return e, nil
 }

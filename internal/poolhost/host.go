@@ -102,6 +102,16 @@ func (h *Host) Shutdown(ctx context.Context) error {
 	return err
 }
 
+// Drained returns what the Shutdown that has returned could not finish.
+func (h *Host) Drained() (sum server.Drained) {
+	for _, p := range h.current() {
+		d := p.front.drained()
+		sum.Clients += d.Clients
+		sum.Commands += d.Commands
+	}
+	return sum
+}
+
 // Close closes all listeners and connections at once.
 func (h *Host) Close() {
 	if h.stats != nil {
@@ -113,20 +123,19 @@ func (h *Host) Close() {
 	h.leaving.Wait()
 }
 
-// Health describes each server that is down. It returns an error if all servers of a pool are. It
-// sends no command that writes.
-func (h *Host) Health(ctx context.Context) (down []string, err error) {
-	var errs []error
+// A Probe asks which servers of a pool answer, and connects to a server that no client has used yet. It sends no
+// command that writes. When ctx ends, the others count as down.
+type Probe struct {
+	Pool string
+	Ask  func(ctx context.Context) (up, down []string)
+}
+
+// Probes returns one Probe for each pool that is served.
+func (h *Host) Probes() (all []Probe) {
 	for _, p := range h.current() {
-		up, names := p.front.health(ctx)
-		if up == 0 {
-			errs = append(errs, fmt.Errorf("pool %s: no server answers", p.name))
-		}
-		for _, s := range names {
-			down = append(down, fmt.Sprintf("pool %s: server %s is down", p.name, s))
-		}
+		all = append(all, Probe{p.name, p.front.health})
 	}
-	return down, errors.Join(errs...)
+	return all
 }
 
 // current returns the pools that are served.

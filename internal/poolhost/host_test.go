@@ -97,7 +97,7 @@ beta:
 	two.Kill()
 	health("pool alpha: server redis-2 is down")
 	one.Kill()
-	health("pool alpha: no server answers")
+	health("pool alpha: server all is down")
 	two.Restart()
 	one.Restart()
 	health("")

@@ -3,6 +3,7 @@ package poolhost
 import (
 	"bufio"
 	"context"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -104,11 +105,17 @@ func (s *serving) health(t *testing.T) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	down, err := s.host.Health(ctx)
-	if err != nil {
-		return err.Error()
+	var lines []string
+	for _, p := range s.host.Probes() {
+		up, down := p.Ask(ctx)
+		if len(up) == 0 {
+			down = []string{"all"}
+		}
+		for _, name := range down {
+			lines = append(lines, fmt.Sprintf("pool %s: server %s is down", p.Pool, name))
+		}
 	}
-	return strings.Join(down, "\n")
+	return strings.Join(lines, "\n")
 }
 
 // shutdown begins a Shutdown and returns where its error will be.

@@ -11,6 +11,7 @@ import (
 	"github.com/redoubt-go/redoubt/internal/proxy"
 	"github.com/redoubt-go/redoubt/internal/proxy/memcached"
 	"github.com/redoubt-go/redoubt/internal/proxy/outage"
+	"github.com/redoubt-go/redoubt/internal/server"
 	"github.com/redoubt-go/redoubt/internal/socket"
 )
 
@@ -76,14 +77,16 @@ func (p *memcachedPool) listen(network, address string) (net.Listener, error) {
 	return l, nil
 }
 
+func (p *memcachedPool) drained() server.Drained { return server.Drained(p.Drained()) }
+
 func (p *memcachedPool) clients() int        { return p.Stats().Clients }
 func (p *memcachedPool) needsPassword() bool { return false }
 func (p *memcachedPool) digest() string      { return p.Digest() }
 
-func (p *memcachedPool) health(context.Context) (up int, down []string) {
+func (p *memcachedPool) health(context.Context) (up, down []string) {
 	for _, s := range p.Stats().Servers {
 		if s.Up {
-			up++
+			up = append(up, s.Name)
 		} else {
 			down = append(down, s.Name)
 		}

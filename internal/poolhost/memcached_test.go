@@ -82,10 +82,10 @@ beside:
 	two.Kill()
 	one.Kill()
 	eventually(t, "it is not healthy", func() bool {
-		return strings.Contains(s.health(t), "pool cache: no server answers")
+		return strings.Contains(s.health(t), "pool cache: server all is down")
 	})
 	one.Restart()
-	eventually(t, "it is healthy", func() bool { return !strings.Contains(s.health(t), "no server answers") })
+	eventually(t, "it is healthy", func() bool { return !strings.Contains(s.health(t), "all is down") })
 
 	one.Pause()
 	if _, err := io.WriteString(u.conn, "get a\r\n"); err != nil {

@@ -35,6 +35,8 @@ type front interface {
 	Shutdown(ctx context.Context) error
 	Close() error
 
+	// drained returns what a Shutdown could not finish.
+	drained() server.Drained
 	// listen returns a listener for Serve.
 	listen(network, address string) (net.Listener, error)
 	// clients returns how many clients are connected.
@@ -43,8 +45,8 @@ type front interface {
 	needsPassword() bool
 	// digest returns a text that is equal for pools that map keys to servers alike.
 	digest() string
-	// health returns how many servers answer, and the names of the others.
-	health(ctx context.Context) (up int, down []string)
+	// health returns the names of the servers that answer, and of the others: see [Probe].
+	health(ctx context.Context) (up, down []string)
 	// change replaces the servers and keeps the clients. retire waits until no command needs the
 	// former servers, or until ctx ends, and closes the connections to them.
 	change(c poolfile.Pool, t poolTLS) (retire func(ctx context.Context), err error)

@@ -190,18 +190,24 @@ func (p *redisPool) listen(network, address string) (net.Listener, error) {
 	return p.Listen(network, address)
 }
 
+func (p *redisPool) drained() server.Drained { return p.Drained() }
+
 func (p *redisPool) clients() int        { return p.Stats().Clients }
 func (p *redisPool) needsPassword() bool { return !p.Open() }
 func (p *redisPool) digest() string      { return p.pool.Load().Digest() }
 
-// health also connects to servers that no client has used yet.
-func (p *redisPool) health(ctx context.Context) (up int, down []string) {
-	for _, n := range p.pool.Load().Nodes() {
+// health connects to all servers at once: one that is silent takes no time from the others.
+func (p *redisPool) health(ctx context.Context) (up, down []string) {
+	nodes := p.pool.Load().Nodes()
+	for _, n := range nodes {
+		_, _ = n.Upstream(resp.RESP2)
+	}
+	for _, n := range nodes {
 		if u, err := n.Upstream(resp.RESP2); err == nil {
 			_ = u.Ready(ctx) // waits for the first attempt to connect
 		}
 		if n.Up() {
-			up++
+			up = append(up, n.Name())
 		} else {
 			down = append(down, n.Name())
 		}

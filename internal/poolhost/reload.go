@@ -7,6 +7,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"time"
 
 	"github.com/redoubt-go/redoubt/internal/poolfile"
 )
@@ -126,12 +127,16 @@ func withoutLines(c poolfile.Pool) poolfile.Pool {
 // remove ends a pool that the file no longer has. It closes the listener before it returns, so that
 // another pool can have the address; clients get DrainTimeout to finish.
 func (h *Host) remove(p *pool) {
-	h.log.Info("closing a pool", slog.String("pool", p.name))
+	began := time.Now()
+	h.log.Info("closing a pool", slog.String("pool", p.name), slog.Int("clients", p.front.clients()), slog.Duration("timeout", h.opts.DrainTimeout))
 	_ = p.listener.Close()
 	h.leaving.Go(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), h.opts.DrainTimeout)
 		defer cancel()
 		_ = p.front.Shutdown(ctx)
+		left := p.front.drained()
+		h.log.Info("closed a pool", slog.String("pool", p.name), slog.Int("clients_left", left.Clients),
+			slog.Uint64("commands_cut", left.Commands), slog.Duration("took", time.Since(began)))
 		p.close()
 	})
 }

@@ -71,4 +71,7 @@ func TestReload(t *testing.T) {
 	}
 	s.reload(t, pool("beta", second), done)
 	eventually(t, "alpha is gone", func() bool { return alpha.Ping(t.Context()).Err() != nil })
+	eventually(t, "its end is logged", func() bool {
+		return strings.Contains(s.log.String(), `"msg":"closed a pool","pool":"alpha","clients_left":0,"commands_cut":0,"took":`)
+	})
 }

@@ -413,6 +413,9 @@ func TestShutdown(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Errorf("Shutdown: %v", err)
 	}
+	if d := srv.Drained(); d.Clients != 0 || d.Commands != 0 {
+		t.Errorf("it could not finish %+v", d)
+	}
 }
 
 func TestShutdownIsBounded(t *testing.T) {
@@ -431,6 +434,9 @@ func TestShutdownIsBounded(t *testing.T) {
 		t.Errorf("Shutdown: %v, want DeadlineExceeded", err)
 	}
 	busy.expectClosed()
+	if d := srv.Drained(); d.Clients != 1 || d.Commands != 1 {
+		t.Errorf("it could not finish %+v; want a client with a command", d)
+	}
 }
 
 // TestSlowStart: before the size of replies is known, few commands are sent.

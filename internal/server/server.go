@@ -56,6 +56,7 @@ type Server struct {
 	closed    bool
 	listeners map[net.Listener]struct{}
 	sessions  map[uint64]*session
+	drained   Drained
 
 	// The back end has RedisBloom, unless asked is false: then it is not known.
 	modules struct {
@@ -256,6 +257,9 @@ func (s *Server) gone(c *session) {
 	delete(s.sessions, c.id)
 	c.share.Leave()
 	s.stats.ended.add(&c.traffic)
+	if s.closed {
+		s.drained.Commands += c.next - c.out.head.Load()
+	}
 	s.mu.Unlock()
 	s.wg.Done()
 }
@@ -342,10 +346,26 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	case <-done:
 	case <-ctx.Done():
 		err = ctx.Err()
+		s.mu.Lock()
+		s.drained.Clients = len(s.sessions)
+		s.mu.Unlock()
 	}
 	_ = s.Close()
 	<-done
 	return err
+}
+
+// Drained is what a [Server.Shutdown] could not finish.
+type Drained struct {
+	Clients  int    // closed because ctx had ended
+	Commands uint64 // that got no reply and may have run; a BLPOP that was ended has not
+}
+
+// Drained returns what the Shutdown that has returned could not finish.
+func (s *Server) Drained() Drained {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.drained
 }
 
 // Close ends the server at once. Clients are closed without the replies that

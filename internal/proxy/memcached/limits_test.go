@@ -156,6 +156,9 @@ func TestShutdown(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
+	if d := w.Drained(); d.Clients != 0 || d.Commands != 0 {
+		t.Errorf("it could not finish %+v", d)
+	}
 }
 
 // TestShutdownEnds: Shutdown disconnects the remaining clients when ctx ends.
@@ -175,6 +178,9 @@ func TestShutdownEnds(t *testing.T) {
 	}
 	if s := w.Stats(); s.Clients != 0 {
 		t.Errorf("%d clients", s.Clients)
+	}
+	if d := w.Drained(); d.Clients != 1 || d.Commands != 1 {
+		t.Errorf("it could not finish %+v; want a client with a command", d)
 	}
 }
 

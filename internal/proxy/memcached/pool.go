@@ -25,6 +25,7 @@ type Pool struct {
 	clients   map[*client]struct{}
 	serving   sync.WaitGroup // listeners and clients
 	draining  chan struct{}  // closed: nobody is let in any more
+	drained   Drained
 
 	starting sync.Once
 	loops    []*loop        // none: each client has a goroutine of its own

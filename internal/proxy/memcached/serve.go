@@ -152,8 +152,29 @@ func (p *Pool) Shutdown(ctx context.Context) error {
 	case <-drained:
 		return p.Close()
 	case <-ctx.Done():
+		p.mu.Lock()
+		p.drained.Clients = len(p.clients)
+		for c := range p.clients {
+			c.mu.Lock()
+			p.drained.Commands += uint64(c.inFlight) //nolint:gosec // not negative
+			c.mu.Unlock()
+		}
+		p.mu.Unlock()
 		return errors.Join(ctx.Err(), p.Close())
 	}
+}
+
+// Drained is what a [Pool.Shutdown] could not finish.
+type Drained struct {
+	Clients  int    // disconnected because ctx had ended
+	Commands uint64 // that got no answer
+}
+
+// Drained returns what the Shutdown that has returned could not finish.
+func (p *Pool) Drained() Drained {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.drained
 }
 
 // Close disconnects the clients and the servers, and waits until all has ended. It

@@ -42,11 +42,11 @@ func Log(log *slog.Logger) func(Change) {
 		case Lost:
 			log.Error("a server is lost", slog.Any("error", c.Err))
 		case Back:
-			log.Info("a server is back", slog.String("away", c.Away.Round(time.Millisecond).String()))
+			log.Info("a server is back", slog.Duration("away", c.Away.Round(time.Millisecond)))
 		case Ejected:
 			log.Error("a server was taken out of the ring: other servers have its keys")
 		case Restored:
-			log.Info("a server is in the ring again", slog.String("away", c.Away.Round(time.Millisecond).String()))
+			log.Info("a server is in the ring again", slog.Duration("away", c.Away.Round(time.Millisecond)))
 		}
 	}
 }
