@@ -468,7 +468,7 @@ func render(chart string, given values) (docs map[string]values, notes string, e
 		}
 	}
 	data := values{
-		"Values": all, "Chart": meta, "Release": values{"Name": "demo", "Namespace": "apps", "Service": "Helm"},
+		"Values": all, "Capabilities": values{"KubeVersion": values{"Version": "v1.30.0"}}, "Chart": meta, "Release": values{"Name": "demo", "Namespace": "apps", "Service": "Helm"},
 		"Template": values{"BasePath": meta.Name + "/templates"},
 	}
 	docs = map[string]values{}
