@@ -33,6 +33,9 @@ type Options struct {
 	// second. Below 0 the Client considers no server down, and calls end with their contexts or when the
 	// Conn gives up. It has no effect on a Conn that is [InProcess].
 	DownAfter time.Duration
+
+	// Observer sees the calls of the Client and the events of its primitives. Defaults to none.
+	Observer Observer
 }
 
 // A Client is the base that all primitives share on one [Conn]. It names keys, merges concurrent calls
@@ -43,6 +46,7 @@ type Client struct {
 	topology Topology // nil when conn stands for one server
 	prefix   string
 	id       string // 128 random bits, hexadecimal: names this client's inbox
+	observer Observer
 
 	downAfter time.Duration // 0: never
 	combine   bool
@@ -93,7 +97,7 @@ func New(conn Conn, opts Options) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Client{conn: conn, prefix: opts.Prefix, id: randid.Hex(16), combine: true}
+	c := &Client{conn: conn, prefix: opts.Prefix, id: randid.Hex(16), observer: opts.Observer, combine: true}
 	if _, here := conn.(InProcess); !here {
 		c.downAfter = max(opts.DownAfter, 0)
 	}
@@ -111,6 +115,21 @@ func New(conn Conn, opts Options) (*Client, error) {
 // Do runs one command as [Conn.Do] does. The Client merges the calls of several goroutines into one
 // pipeline.
 func (c *Client) Do(ctx context.Context, cmd Cmd) Reply {
+	if c.observer.OnCall == nil {
+		return c.do(ctx, &cmd)
+	}
+	node := ""
+	if c.topology != nil {
+		node = c.combinerFor(&cmd).health.node
+	}
+	ctx, end := c.begin(ctx, []Cmd{cmd}, node)
+	r := c.do(ctx, &cmd)
+	end(r.Err)
+	return r
+}
+
+// do is Do without the Observer.
+func (c *Client) do(ctx context.Context, cmd *Cmd) Reply {
 	if c.closed.Load() {
 		return Reply{Err: ErrClosed}
 	}
@@ -118,24 +137,35 @@ func (c *Client) Do(ctx context.Context, cmd Cmd) Reply {
 		return Reply{Err: err}
 	}
 	if c.downAfter == 0 && !c.combine {
-		return c.conn.Do(ctx, cmd)
+		return c.conn.Do(ctx, *cmd)
 	}
-	b := c.combinerFor(&cmd)
+	b := c.combinerFor(cmd)
 	if c.downAfter > 0 && patient(ctx) {
-		r := c.conn.Do(ctx, cmd)
+		r := c.conn.Do(ctx, *cmd)
 		if answered(r) {
 			b.health.heard()
 		}
 		return r
 	}
 	if !c.combine || cmd.Flags&Blocking != 0 {
-		return b.health.do(ctx, cmd)
+		return b.health.do(ctx, *cmd)
 	}
-	return b.do(ctx, cmd)
+	return b.do(ctx, *cmd)
 }
 
 // Pipeline runs commands as [Conn.Pipeline] does.
 func (c *Client) Pipeline(ctx context.Context, cmds []Cmd) []Reply {
+	if c.observer.OnCall == nil {
+		return c.pipeline(ctx, cmds)
+	}
+	ctx, end := c.begin(ctx, cmds, "")
+	replies := c.pipeline(ctx, cmds)
+	end(firstError(replies))
+	return replies
+}
+
+// pipeline is Pipeline without the Observer.
+func (c *Client) pipeline(ctx context.Context, cmds []Cmd) []Reply {
 	switch {
 	case c.closed.Load():
 		return allFail(cmds, ErrClosed)
@@ -147,7 +177,7 @@ func (c *Client) Pipeline(ctx context.Context, cmds []Cmd) []Reply {
 	return c.pipelines(ctx, cmds)
 }
 
-// pipelines is Pipeline for a cluster: one pipeline per node, so that a node that is down fails only its
+// pipelines is pipeline for a cluster: one pipeline per node, so that a node that is down fails only its
 // own commands.
 func (c *Client) pipelines(ctx context.Context, cmds []Cmd) []Reply {
 	parts := make(map[*health][]int) // the places of its commands

@@ -335,13 +335,29 @@ func (h *health) over() <-chan struct{} {
 	return h.gone
 }
 
-// A bounded is a Conn whose calls a health watches.
+// A bounded is a Conn whose calls a health watches, and the Observer of its Client sees.
 type bounded struct{ *health }
 
 var _ Conn = bounded{}
 
 // Do runs one command.
-func (b bounded) Do(ctx context.Context, cmd Cmd) Reply { return b.do(ctx, cmd) }
+func (b bounded) Do(ctx context.Context, cmd Cmd) Reply {
+	if b.client.observer.OnCall == nil {
+		return b.do(ctx, cmd)
+	}
+	ctx, end := b.client.begin(ctx, []Cmd{cmd}, b.node)
+	r := b.do(ctx, cmd)
+	end(r.Err)
+	return r
+}
 
 // Pipeline runs several.
-func (b bounded) Pipeline(ctx context.Context, cmds []Cmd) []Reply { return b.pipeline(ctx, cmds) }
+func (b bounded) Pipeline(ctx context.Context, cmds []Cmd) []Reply {
+	if b.client.observer.OnCall == nil {
+		return b.pipeline(ctx, cmds)
+	}
+	ctx, end := b.client.begin(ctx, cmds, b.node)
+	replies := b.pipeline(ctx, cmds)
+	end(firstError(replies))
+	return replies
+}

@@ -327,6 +327,7 @@ func (c *Cache[K, V]) emit(ctx context.Context, e Event) {
 	case ServerError:
 		n.serverErrors.Add(1)
 	}
+	c.client.Report(ctx, redoubt.Event{Kind: redoubt.EventKind(e.Kind), Primitive: "cache", Name: c.opts.Name, ID: e.Key, Took: e.Took, Err: e.Err})
 	if c.opts.OnEvent != nil {
 		e.Cache = c.opts.Name
 		c.opts.OnEvent(ctx, e)

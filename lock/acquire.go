@@ -69,6 +69,7 @@ func (f *family) acquire(ctx context.Context, t target, r Request) (sent time.Ti
 			return sent, a, err
 		}
 	}
+	defer f.waited(ctx, t, time.Now(), &err)
 	turn := f.queues.join(t.key())
 	select {
 	case <-turn:
@@ -83,6 +84,11 @@ func (f *family) acquire(ctx context.Context, t target, r Request) (sent time.Ti
 		f.queues.leave(t.key(), turn)
 	}
 	return sent, a, err
+}
+
+// waited reports a wait that began at since.
+func (f *family) waited(ctx context.Context, t target, since time.Time, err *error) {
+	f.client.Report(ctx, redoubt.Event{Kind: redoubt.EventWaited, Primitive: "lock", Name: t.name, Took: time.Since(since), Err: *err})
 }
 
 // wait queues the first caller of this process on the server, and tries again at

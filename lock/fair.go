@@ -93,6 +93,9 @@ func (f *family) acquireFair(ctx context.Context, t target, r Request) (sent tim
 	if p.granted == nil {
 		return sent, a, err
 	}
+	if err == nil && a.Status == wire.Held {
+		defer f.waited(ctx, t, time.Now(), &err)
+	}
 	timer := time.NewTimer(maxPoll)
 	defer timer.Stop()
 	for err == nil && a.Status == wire.Held {

@@ -104,14 +104,23 @@ func (l *Latch) Info(ctx context.Context, name string) (LatchInfo, error) {
 // It costs one round trip when the latch is at zero. Otherwise the first of all callers
 // that wait for a name with one Client queues on the server, which wakes it at zero:
 // nobody polls. A lost wake-up delays the callers by 30 s at most.
-func (l *Latch) Wait(ctx context.Context, name string) error {
+func (l *Latch) Wait(ctx context.Context, name string) (err error) {
 	key, err := wire.LatchKey(l.client, name)
 	if err != nil {
 		return err
 	}
+	var since time.Time // when the wait began
+	defer func() {
+		if !since.IsZero() {
+			l.client.Report(ctx, redoubt.Event{Kind: redoubt.EventWaited, Primitive: "lock", Name: name, Took: time.Since(since), Err: err})
+		}
+	}()
 	for {
 		if left, _, err := l.read(ctx, key, ""); err != nil || left == 0 {
 			return err
+		}
+		if since.IsZero() {
+			since = time.Now()
 		}
 		turn := l.queues.join(key)
 		select {

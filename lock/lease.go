@@ -31,6 +31,7 @@ type Lease struct {
 	parts    []*heldLease
 	need     int       // of a [Quorum]: how many parts keep the lease; 0: all
 	forming  bool      // fewer than that are confirmed yet
+	given    bool      // a caller has it: from now on its loss is reported
 	deadline time.Time // the earliest deadline of the parts, or of a majority of them
 	err      error     // why the lease ended; nil while it is held
 	onEnd    map[*context.CancelCauseFunc]struct{}
@@ -71,11 +72,20 @@ func drift(ttl time.Duration) time.Duration { return ttl / 100 }
 func (f *family) newLease(ctx context.Context, t target, id string, sent time.Time, a wire.Attempt) (*Lease, error) {
 	l := &Lease{family: f, done: make(chan struct{})}
 	l.add(t, id, sent, a, !f.opts.NoRenew)
-	if l.Err() != nil {
+	if l.give() != nil {
 		f.cleanUp(ctx, t.release(id))
 		return nil, errTooLate
 	}
 	return l, nil
+}
+
+// give returns the error of a lease that has ended before the caller got it.
+func (l *Lease) give() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	err := l.check()
+	l.given = err == nil
+	return err
 }
 
 // do runs fn while the lease lasts, and releases it.
@@ -327,6 +337,10 @@ func (l *Lease) end(err error) {
 	}
 	l.onEnd = nil
 	l.stopRenewal()
+	if l.given && errors.Is(err, ErrNotHeld) {
+		h := l.first()
+		h.family.client.Report(context.Background(), redoubt.Event{Kind: redoubt.EventLost, Primitive: "lock", Name: h.name, Err: err})
+	}
 }
 
 // Release gives the lock back and wakes one waiter. The lease ends when Release is

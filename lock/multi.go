@@ -102,7 +102,7 @@ func (m *Multi) TryAcquire(ctx context.Context, names []string) (*Lease, *Busy, 
 		busy.wait = func(ctx context.Context) (*Lease, error) { return m.Acquire(ctx, names) }
 		return nil, &busy, nil
 	}
-	if l.Err() != nil {
+	if l.give() != nil {
 		m.drop(ctx, l)
 		return nil, nil, errTooLate
 	}
@@ -125,7 +125,7 @@ func (m *Multi) Acquire(ctx context.Context, names []string) (*Lease, error) {
 			err = l.Extend(ctx, m.opts.TTL) // automatic renewal ends here
 		}
 		if err == nil {
-			if err = l.Err(); err == nil {
+			if err = l.give(); err == nil {
 				m.finish(l)
 				return l, nil
 			}

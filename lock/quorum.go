@@ -139,7 +139,7 @@ func (q *Quorum) TryAcquire(ctx context.Context, name string) (*Lease, *Busy, er
 // master, at most until the holder's lease would end. When no contender won a majority it
 // backs off for a random time, up to a quarter of a second. Among all callers that wait
 // for a name with one Client, only the first asks the masters.
-func (q *Quorum) Acquire(ctx context.Context, name string) (*Lease, error) {
+func (q *Quorum) Acquire(ctx context.Context, name string) (lease *Lease, err error) {
 	ts, err := q.targets(name)
 	if err != nil {
 		return nil, err
@@ -153,6 +153,7 @@ func (q *Quorum) Acquire(ctx context.Context, name string) (*Lease, error) {
 			return lease, err
 		}
 	}
+	defer q.masters[0].waited(ctx, ts[0], time.Now(), &err)
 	turn := q.queues.join(ts[0].key())
 	defer q.leave(ctx, ts, turn)
 	select {

@@ -272,6 +272,7 @@ func (l *Lease) form() error {
 	if err := l.check(); err != nil {
 		return fmt.Errorf("%w before a majority had confirmed it", err)
 	}
+	l.given = true
 	if l.family.opts.NoRenew {
 		return nil
 	}

@@ -285,6 +285,7 @@ func (r *renewer) send(parts []*heldLease, ttl time.Duration) {
 		h.lease.mu.Unlock()
 		if err != nil {
 			h.undoLate(err)
+			r.client.Report(ctx, redoubt.Event{Kind: redoubt.EventRenewalFailed, Primitive: "lock", Name: h.name, Err: err})
 		}
 		switch {
 		case err == nil:

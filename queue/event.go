@@ -4,6 +4,8 @@ import (
 	"context"
 	"log/slog"
 	"time"
+
+	"github.com/redoubt-go/redoubt"
 )
 
 // EventKind says what an [Event] reports.
@@ -44,6 +46,21 @@ type Event struct {
 	Took time.Duration
 	// Delay is the time until the message is due again.
 	Delay time.Duration
+}
+
+// reporting returns a function that gives each event to the Observer of client, then to next.
+func reporting(client *redoubt.Client, next func(ctx context.Context, e Event)) func(ctx context.Context, e Event) {
+	return func(ctx context.Context, e Event) {
+		r := redoubt.Event{Kind: redoubt.EventKind(e.Kind), Primitive: "queue", Name: e.Queue, Took: e.Took, Err: e.Err}
+		if e.Job != nil {
+			r.ID = e.Job.ID
+			if e.Kind == Started {
+				r.Took = e.Job.Waited
+			}
+		}
+		client.Report(ctx, r)
+		next(ctx, e)
+	}
 }
 
 // Log returns a function for [Options.OnEvent] that logs to logger: Retried and Lost as

@@ -29,6 +29,8 @@ func (c *consumer) keep(ctx context.Context) {
 			cancel()
 			if err == nil {
 				c.extended(receipts, held, sent)
+			} else if ctx.Err() == nil {
+				c.client.Report(ctx, redoubt.Event{Kind: redoubt.EventRenewalFailed, Primitive: "queue", Name: c.name, Err: err})
 			}
 		}
 		c.loseOverdue(every)

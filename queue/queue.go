@@ -112,6 +112,7 @@ func New[T any](client *redoubt.Client, opts Options) (*Queue[T], error) {
 	if err != nil {
 		return nil, err
 	}
+	opts.OnEvent = reporting(client, opts.OnEvent)
 	return &Queue[T]{client: client, opts: opts}, nil
 }
 

@@ -68,9 +68,10 @@ const maxCallTTL = 10 * 365 * 24 * time.Hour
 // A Call is a call that is under way. Its methods may be called by many goroutines at
 // once.
 type Call struct {
-	c   *Concurrency
-	key string
-	id  string
+	c    *Concurrency
+	name string
+	key  string
+	id   string
 	// until is the earliest time at which the server considers the call over, by the local
 	// clock: TTL after it was last begun or extended, from before that was sent.
 	until atomic.Pointer[time.Time]
@@ -84,7 +85,7 @@ func (c *Concurrency) Begin(ctx context.Context, name string) (*Call, Decision, 
 	if err != nil {
 		return nil, Decision{}, err
 	}
-	call := &Call{c: c, key: key, id: wire.NewID()}
+	call := &Call{c: c, name: name, key: key, id: wire.NewID()}
 	call.lasts(time.Now())
 	begun, underWay, next, err := wire.ReadBegin(c.client.Do(ctx, wire.BeginCmd(key, call.id, c.ttl, c.limit)))
 	if err != nil {
@@ -195,6 +196,9 @@ func (c *Call) keep(ctx context.Context, lost context.CancelCauseFunc) {
 	for {
 		select {
 		case <-ctx.Done():
+			if errors.Is(context.Cause(ctx), ErrCallLost) {
+				c.c.client.Report(ctx, redoubt.Event{Kind: redoubt.EventLost, Primitive: "ratelimit", Name: c.name, Err: ErrCallLost})
+			}
 			return
 		case <-next.C:
 		}
@@ -204,12 +208,14 @@ func (c *Call) keep(ctx context.Context, lost context.CancelCauseFunc) {
 		switch {
 		case err != nil:
 			next.Reset(ttl / 6)
+			if ctx.Err() == nil {
+				c.c.client.Report(ctx, redoubt.Event{Kind: redoubt.EventRenewalFailed, Primitive: "ratelimit", Name: c.name, Err: err})
+			}
 		case held:
 			over.Reset(time.Until(*c.until.Load()))
 			next.Reset(ttl / 3)
 		default:
 			lost(ErrCallLost)
-			return
 		}
 	}
 }

@@ -49,15 +49,16 @@ func (l *Limiter) WaitN(ctx context.Context, name string, n int) error {
 	if delay == 0 {
 		return nil
 	}
-	timer := time.NewTimer(delay)
+	timer, began := time.NewTimer(delay), time.Now()
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-		return nil
 	case <-ctx.Done():
 		l.client.Go(func() { r.giveBack(ctx) })
-		return ctx.Err()
+		err = ctx.Err()
 	}
+	l.client.Report(ctx, redoubt.Event{Kind: redoubt.EventWaited, Primitive: "ratelimit", Name: name, Took: time.Since(began), Err: err})
+	return err
 }
 
 // place reserves tokens for a waiter. When ctx ends before the reply has come, the call
