@@ -18,7 +18,7 @@ HELM := bin/helm-$(HELM_VERSION)
 # input, and Go sometimes reports that as a failure.
 FUZZTIME ?= 3000x
 
-TESTED := . $(patsubst %/go.mod,%,$(wildcard tests/go.mod examples/go.mod lock/*/go.mod ratelimit/*/go.mod internal/*/go.mod))
+TESTED := . $(patsubst %/go.mod,%,$(wildcard tests/go.mod examples/go.mod lock/*/go.mod ratelimit/*/go.mod observe/*/go.mod internal/*/go.mod))
 # `make test` leaves the examples out: it would build ten programs.
 QUICK := $(filter-out examples,$(TESTED))
 MODULES := $(TESTED) $(patsubst %/go.mod,%,$(wildcard bench/go.mod))

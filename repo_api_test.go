@@ -24,7 +24,8 @@ var updateAPI = flag.Bool("update-api", false, "write api.txt anew")
 // publicPackages are the directories of the packages that people use. All other packages go below
 // internal/.
 var publicPackages = []string{
-	".", "bitmap", "bloom", "cache", "engine", "fence", "geo", "goredis", "hll", "lock", "lock/gocronlock", "queue", "engine/enginetest",
+	".", "bitmap", "bloom", "cache", "engine", "fence", "geo", "goredis", "hll", "lock", "lock/gocronlock",
+	"observe/otelobserve", "observe/promobserve", "queue", "engine/enginetest",
 	"ratelimit", "ratelimit/grpclimit", "ratelimit/httplimit", "ratelimit/policy", "redoubttest", "scan", "server", "stock", "ttlhash",
 }
 

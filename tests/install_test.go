@@ -20,7 +20,11 @@ const rootModule = "github.com/redoubt-go/redoubt"
 
 // released are the modules that a release tags, by their directories.
 var released = map[string]string{
-	".": rootModule, "lock/gocronlock": rootModule + "/lock/gocronlock", "ratelimit/grpclimit": rootModule + "/ratelimit/grpclimit",
+	".":                   rootModule,
+	"lock/gocronlock":     rootModule + "/lock/gocronlock",
+	"observe/otelobserve": rootModule + "/observe/otelobserve",
+	"observe/promobserve": rootModule + "/observe/promobserve",
+	"ratelimit/grpclimit": rootModule + "/ratelimit/grpclimit",
 }
 
 // TestReleasedModules publishes the tree in a module proxy of files. A program in an empty module gets the
@@ -64,6 +68,8 @@ func TestReleasedModules(t *testing.T) {
 	for _, c := range []struct{ get, use string }{ // the others alone first
 		{rootModule + "/lock/gocronlock@latest", "lock/gocronlock"},
 		{rootModule + "/ratelimit/grpclimit@latest", "ratelimit/grpclimit"},
+		{rootModule + "/observe/promobserve@latest", "observe/promobserve"},
+		{rootModule + "/observe/otelobserve@latest", "observe/otelobserve"},
 		{rootModule + "@latest", "lock"},
 	} {
 		app := t.TempDir()
