@@ -174,6 +174,7 @@ func TestMarkTodayByTheServersClock(t *testing.T) {
 			{"Europe/Paris", "2026-03-28T23:00:00Z", "2026-03-29"}, // 23 hours long
 			{"Europe/Paris", "2026-03-29T21:59:59Z", "2026-03-29"},
 			{"Europe/Paris", "2026-03-29T22:00:00Z", "2026-03-30"},
+			{"Europe/Paris", "2026-10-25T22:59:59Z", "2026-10-25"}, // 25 hours long
 			{"Pacific/Apia", "2011-12-30T10:00:00Z", "2011-12-31"}, // there is no 30th
 			{"UTC", "1999-12-31T00:00:00Z", "1999-12-31"},          // years from our clock
 			{"UTC", "2099-01-01T00:00:00Z", "2099-01-01"},

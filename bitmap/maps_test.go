@@ -24,6 +24,14 @@ func (e *env) maps() *bitmap.Maps {
 	return ms
 }
 
+// mapsOn returns the maps of another process.
+func (e *env) mapsOn(conn redoubt.Conn) *bitmap.Maps {
+	e.T.Helper()
+	ms, err := bitmap.New(e.ClientOn(conn), bitmap.Options{})
+	must(e.T, err)
+	return ms
+}
+
 // A set is a map as it should be.
 type set map[uint64]bool
 
@@ -226,10 +234,12 @@ func TestMapExpires(t *testing.T) {
 		// The result of Combine keeps its expiry.
 		_, err = ms.Set(t.Context(), "other", 3, shard+3, 5*shard+3)
 		must(t, err)
-		_, err = ms.Combine(t.Context(), "m", bitmap.Or, "m", "other")
-		must(t, err)
-		if n := expiries(); n != 4 {
-			t.Errorf("%d of 4 keys expire when it was made anew", n)
+		for _, conn := range []redoubt.Conn{e.counter, elsewhere{e.counter}} { // as on one server, and as on a cluster
+			_, err = e.mapsOn(conn).Combine(t.Context(), "m", bitmap.Or, "m", "other")
+			must(t, err)
+			if n := expiries(); n != 4 {
+				t.Errorf("%d of 4 keys expire when it was made anew by %T", n, conn)
+			}
 		}
 		ok, err = ms.ExpireAt(t.Context(), "m", time.Time{})
 		must(t, err)
@@ -242,6 +252,37 @@ func TestMapExpires(t *testing.T) {
 		must(t, err)
 		if n != 0 {
 			t.Errorf("%d bits are set in what has expired", n)
+		}
+	})
+}
+
+// Between any two steps of a call that makes shards another process sets when the map expires.
+//
+// Promise: a map expires as a whole.
+func TestMapExpiryIsSetBetween(t *testing.T) {
+	each(t, func(t *testing.T, e *env) {
+		others, at := e.maps(), time.Now().Add(time.Hour)
+		must(t, second(others.Set(t.Context(), "source", shard)))
+		for what, call := range map[string]func(slow *bitmap.Maps, name string) error{
+			"Set": func(slow *bitmap.Maps, name string) error { return second(slow.Set(t.Context(), name, shard)) },
+			"Combine": func(slow *bitmap.Maps, name string) error {
+				return second(slow.Combine(t.Context(), name, bitmap.Or, name, "source"))
+			},
+		} {
+			for step := range 4 {
+				name := fmt.Sprint(what, step)
+				must(t, second(others.Set(t.Context(), name, 1)))
+				conn := &between{Conn: e.counter, step: step, f: func() { must(t, second(others.ExpireAt(t.Context(), name, at))) }}
+				must(t, call(e.mapsOn(conn), name))
+				if conn.step >= 0 {
+					t.Errorf("%s has no call %d", what, step)
+				}
+				for _, key := range []string{e.Key(name, "map"), e.Key(name+":0", "bits"), e.Key(name+":1", "bits")} {
+					if left := e.Redis.PTTL(t.Context(), key).Val(); left <= 0 {
+						t.Errorf("before call %d of %s the expiry is set: %s does not expire: %v", step, what, key, left)
+					}
+				}
+			}
 		}
 	})
 }
@@ -302,13 +343,16 @@ func TestMapDeletedBetween(t *testing.T) {
 					other(func() { must(t, second(others.Delete(t.Context(), name))) })
 					must(t, second(slow.Set(t.Context(), name, 3)))
 				},
+				"deleted between, combined": func(slow *bitmap.Maps, name string, other func(func())) {
+					must(t, second(others.Set(t.Context(), name+"source", 3)))
+					other(func() { must(t, second(others.Delete(t.Context(), name))) })
+					must(t, second(slow.Combine(t.Context(), name, bitmap.Or, name+"source")))
+				},
 			} {
 				name := fmt.Sprint(what, step)
 				must(t, second(others.Set(t.Context(), name, 1)))
 				conn := &between{Conn: e.counter, step: step}
-				slow, err := bitmap.New(e.ClientOn(conn), bitmap.Options{})
-				must(t, err)
-				run(slow, name, func(f func()) { conn.f = f })
+				run(e.mapsOn(conn), name, func(f func()) { conn.f = f })
 				want := e.Redis.BitCount(t.Context(), e.Key(name+":0", "bits"), nil).Val()
 				n, err := others.Count(t.Context(), name)
 				must(t, err)
@@ -346,27 +390,31 @@ func (b *between) Pipeline(ctx context.Context, cmds []redoubt.Cmd) []redoubt.Re
 // that makes its shard dies.
 func TestMapMakerDies(t *testing.T) {
 	each(t, func(t *testing.T, e *env) {
-		for calls := range 4 {
-			name := fmt.Sprint("m", calls)
-			dies := &dying{Conn: e.counter, left: int64(calls)}
-			ms, err := bitmap.New(e.ClientOn(dies), bitmap.Options{})
-			must(t, err)
-			_, err = ms.Set(t.Context(), name, 3, shard)
-			is(t, err, redoubt.ErrUnknownOutcome)
-			ms = e.maps()
-			set, err := ms.GetMany(t.Context(), name, []uint64{3, shard})
-			must(t, err)
-			n, err := ms.Count(t.Context(), name)
-			must(t, err)
-			if want := int64(0); set[0] || set[1] {
-				if want = 2; n != want {
-					t.Errorf("after %d calls %d bits count, want %d", calls, n, want)
+		must(t, second(e.maps().Set(t.Context(), "source", 3, shard)))
+		for what, call := range map[string]func(dies *bitmap.Maps, name string) error{
+			"Set": func(dies *bitmap.Maps, name string) error { return second(dies.Set(t.Context(), name, 3, shard)) },
+			"Combine": func(dies *bitmap.Maps, name string) error {
+				return second(dies.Combine(t.Context(), name, bitmap.Or, "source"))
+			},
+		} {
+			for calls := range 4 {
+				name := fmt.Sprint(what, calls)
+				is(t, call(e.mapsOn(&dying{Conn: e.counter, left: int64(calls)}), name), redoubt.ErrUnknownOutcome)
+				ms := e.maps()
+				set, err := ms.GetMany(t.Context(), name, []uint64{3, shard})
+				must(t, err)
+				n, err := ms.Count(t.Context(), name)
+				must(t, err)
+				if want := int64(0); set[0] || set[1] {
+					if want = 2; n != want {
+						t.Errorf("after %d calls of %s %d bits count, want %d", calls, what, n, want)
+					}
 				}
-			}
-			_, err = ms.Set(t.Context(), name, 3, shard)
-			must(t, err)
-			if n, err = ms.Count(t.Context(), name); n != 2 || err != nil {
-				t.Errorf("%d bits count, %v", n, err)
+				_, err = ms.Set(t.Context(), name, 3, shard)
+				must(t, err)
+				if n, err = ms.Count(t.Context(), name); n != 2 || err != nil {
+					t.Errorf("%d bits count, %v", n, err)
+				}
 			}
 		}
 	})
