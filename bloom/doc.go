@@ -41,7 +41,7 @@
 //
 //   - A lost key or an error makes the answer "maybe" and never "no".
 //   - If a process dies while it makes or rebuilds a filter, the filter still works, and no leftover keys
-//     remain: another process removes them.
+//     remain: another process removes them, or they expire.
 //
 // # What is not promised
 //

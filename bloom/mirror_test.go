@@ -1,6 +1,7 @@
 package bloom_test
 
 import (
+	"fmt"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -132,6 +133,34 @@ func TestMirrorLogs(t *testing.T) {
 		await.Until(t, 30*time.Second, "the loss is noticed", func() bool { return m.MayContain("never") })
 		must(t, e.Redis.Rename(t.Context(), shard+"away", shard).Err())
 		await.Until(t, 30*time.Second, "it is back", func() bool { return !m.MayContain("never") && m.MayContain("four") })
+	})
+}
+
+// Items are added between any two steps of a mirror's first fetch.
+//
+// Promise: a mirror finds every item that was added more than MaxAge before, and without news for
+// MaxAge it answers "maybe".
+func TestMirrorBegins(t *testing.T) {
+	each(t, func(t *testing.T, e *env) {
+		f := e.open("f", bloom.Spec{Capacity: 1000, ErrorRate: 0.0001})
+		var items []string
+		_, filters := e.on(&hooked{Conn: e.Conn, before: func(redoubt.Cmd) {
+			items = append(items, fmt.Sprint(len(items)))
+			add(t, f, items[len(items)-1])
+		}})
+		g, err := filters.Open(t.Context(), "f", bloom.Spec{})
+		must(t, err)
+		m, err := g.Mirror(t.Context(), bloom.MirrorOptions{Every: time.Hour})
+		must(t, err)
+		defer func() { _ = m.Close() }()
+		for _, i := range items {
+			if !m.MayContain(i) {
+				t.Errorf("of %d items that were added before the fetch ended, %s is denied", len(items), i)
+			}
+		}
+		if len(items) < 3 || m.MayContain("out") {
+			t.Errorf("the first fetch took %d calls", len(items))
+		}
 	})
 }
 

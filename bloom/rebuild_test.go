@@ -233,6 +233,39 @@ func TestDeadBuilder(t *testing.T) {
 	})
 }
 
+// A process dies before anybody knows of its rebuild. The keys that it made expire.
+//
+// Promise: if a process dies while it makes or rebuilds a filter, the filter still works, and no
+// leftover keys remain.
+func TestDeadBeforeItsRebuild(t *testing.T) {
+	each(t, func(t *testing.T, e *env) {
+		spec := bloom.Spec{Capacity: 1000, ErrorRate: 0.01}
+		f := e.open("f", spec)
+		add(t, f, "in")
+		before := e.Keys()
+		silent := &cut{Conn: e.Conn, after: "bloom.make"}
+		_, silenced := e.on(silent)
+		dies, err := silenced.Open(t.Context(), "f", spec)
+		must(t, err)
+		silent.armed.Store(true)
+		if err := dies.Rebuild(t.Context(), listed(nil), bloom.RebuildOptions{}); err == nil {
+			t.Error("it has not died")
+		}
+		after := e.Keys()
+		if len(after) != len(before)+1 {
+			t.Errorf("it has made %d keys, want 1", len(after)-len(before))
+		}
+		for _, key := range after {
+			ttl := e.Redis.PTTL(t.Context(), key).Val()
+			if leftover := !slices.Contains(before, key); leftover != (ttl > 0) || ttl > 10*time.Minute {
+				t.Errorf("%s lasts %v; a leftover: %v", key, ttl, leftover)
+			}
+		}
+		must(t, f.Rebuild(t.Context(), listed([]string{"in"}), bloom.RebuildOptions{}))
+		all(t, f, "in")
+	})
+}
+
 // When the process that rebuilds dies after all items are in, other processes complete the rebuild.
 // Info changes nothing.
 //
