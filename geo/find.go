@@ -16,7 +16,7 @@ const (
 	memberArriving        // it is announced to the cell, and counts as being there already
 	memberLeaving         // it has left the cell, and may not have arrived at its destination
 	memberLost            // the server has lost its cell
-	memberLeft           // it has left the cell of its home, and its home has changed since
+	memberLeft            // it has left the cell of its home, and its home has changed since
 )
 
 // A spot is where a member is.
