@@ -29,7 +29,7 @@ type User struct {
 
 	anyCommand, anyKey, anyChannel bool
 	allowed                        []uint64 // a bit for each command, by its id
-	changes                        []string // the rules that made allowed, without those that no longer count
+	changes                        []string // the rules that made allowed, without the rules that no longer count
 	keys                           []keyPattern
 	channels                       [][]byte
 }

@@ -13,7 +13,7 @@ import (
 
 // commandStats count the calls of one command, for INFO commandstats and latencystats and for LATENCY
 // HISTOGRAM. Only one in sampleEvery calls of a quick command is timed: reading the clock twice for each
-// GET would slow it down. The times are then those of the sample, scaled to all calls.
+// GET would slow it down. The times are then the sample's, scaled to all calls.
 type commandStats struct {
 	name             string
 	calls            [statStripes]stripe // by session, so that cores share none
@@ -156,7 +156,7 @@ func (t *statsTable) named(name string) *commandStats {
 	return st
 }
 
-// all returns those that have counted something, by name.
+// all returns the statistics that have counted something, by name.
 func (t *statsTable) all() (all []*commandStats) {
 	for i := range t.own {
 		if st := t.own[i].Load(); st != nil {

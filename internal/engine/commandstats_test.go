@@ -107,7 +107,7 @@ func TestSlowLogIsThatOfRedis(t *testing.T) {
 }
 
 // TestSlowLogFindsTheSlow: with the default threshold the log has what takes long, and neither quick commands nor
-// those that wait behind the slow one.
+// commands that wait behind the slow one.
 func TestSlowLogFindsTheSlow(t *testing.T) {
 	s := open(t, Options{}).Session()
 	s.SetNamer(func() string { return "me" })
@@ -196,7 +196,7 @@ func TestCommandstatsAreThoseOfRedis(t *testing.T) {
 	}
 }
 
-// TestLatencyHistogram: the shape and the bounds are those of Redis, in both protocols, and the last step has
+// TestLatencyHistogram: the shape and the bounds are the same as Redis', in both protocols, and the last step has
 // all calls although not all were timed.
 func TestLatencyHistogram(t *testing.T) {
 	p := newTwins(t)

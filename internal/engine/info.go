@@ -26,7 +26,7 @@ func (e *Engine) eachShard(c *call, f func(*shard)) {
 	}
 }
 
-// infoSections are in the order of Redis. INFO shows those of named only to those who ask for them, or for
+// infoSections are in the order of Redis. INFO shows a named section only if the client asks for it, or for
 // all.
 var infoSections = []struct {
 	name  string

@@ -100,7 +100,7 @@ func (r *inprocess) script(_ *handler, _ [][]byte, p command.Plan) {
 	r.out.Reply(r.prepareScript(p), r.runScript(p.Cmd))
 }
 
-// run lets the engine count what it doesn't see: commands that are answered here, and those that it sees
+// run lets the engine count what it doesn't see: commands that are answered here, and commands that it sees
 // as scripts.
 func (r *inprocess) run(h *handler, args [][]byte, raw []byte) {
 	if h == nil || r.counter == nil {
