@@ -189,7 +189,7 @@ func TestElectReturns(t *testing.T) {
 		m := e.mutex(e.newClient(), lock.Options{})
 		never := func(context.Context) error {
 			t.Error("it leads")
-			return nil
+			return errors.New("it leads")
 		}
 		if err := m.Elect(t.Context(), "", never); !errors.Is(err, redoubt.ErrInvalidName) {
 			t.Errorf("with a bad name: %v", err)

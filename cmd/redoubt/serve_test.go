@@ -132,7 +132,7 @@ func TestPassword(t *testing.T) {
 	if err := os.WriteFile(file, []byte("s3cret\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s := startServe(t, "--listen=0.0.0.0:0", "--password-file", file)
+	s := startServing(t, "--listen=0.0.0.0:0", "--password-file", file)
 	_, port, _ := net.SplitHostPort(s.addr)
 	url := "redis://127.0.0.1:" + port
 	code, _, stderr := runToEnd(t, nil, "lock", "x", "--backend", url, "--", "true")
@@ -149,7 +149,7 @@ func TestPassword(t *testing.T) {
 
 func TestUnixSocket(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "s")
-	startServe(t, "--listen", "unix:"+socket)
+	startServing(t, "--listen", "unix:"+socket)
 	if code, _, stderr := runToEnd(t, nil, "lock", "x", "--backend", "unix://"+socket, "--", "true"); code != 0 {
 		t.Errorf("exit %d, %q", code, stderr)
 	}

@@ -44,7 +44,7 @@ func TestSettingsFaults(t *testing.T) {
 		t.Errorf("exit %d; want %d", code, exitUsage)
 	}
 	mustContain(t, "stderr", stderr,
-		file+`:2: unknown setting "listne"; allowed are backend, dir, drain-timeout, `, "listen",
+		file+`:2: unknown setting "listne"; allowed are aclfile, backend, dir, drain-timeout, `, "listen",
 		file+":3: max-clients: ", `"many"`,
 		"environment: REDOUBT_IDLE_TIMEOUT: ", `"soon"`)
 	if code, _, stderr := runToEnd(t, nil, "serve", "--config", file+".none"); code != exitUsage || !strings.Contains(stderr, "no such file") {

@@ -39,7 +39,7 @@ func TestLineIsRedis(t *testing.T) {
 	describe := func(rules string) []any {
 		t.Helper()
 		args := []any{"ACL", "SETUSER", "u", "reset"}
-		for _, r := range strings.Fields(rules) {
+		for r := range strings.FieldsSeq(rules) {
 			args = append(args, r)
 		}
 		if err := rdb.Do(t.Context(), args...).Err(); err != nil {

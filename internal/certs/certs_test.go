@@ -46,7 +46,7 @@ func open(t *testing.T, f Files) (*Source, string) {
 
 // connect returns what a client sees of a listener once it has been let in.
 func connect(addr string, cfg *tls.Config) (tls.ConnectionState, error) {
-	conn, err := tls.DialWithDialer(&net.Dialer{Timeout: time.Minute}, "tcp", addr, cfg) //nolint:noctx // it has a time-out
+	conn, err := tls.DialWithDialer(&net.Dialer{Timeout: time.Minute}, "tcp", addr, cfg)
 	if err != nil {
 		return tls.ConnectionState{}, err
 	}

@@ -62,7 +62,7 @@ func (m *latencyMonitor) add(cmd *command, now, ms int64) {
 
 // parsePercentiles reads latency-tracking-info-percentiles.
 func parsePercentiles(s string) (list []float64, err error) {
-	for _, f := range strings.Fields(s) {
+	for f := range strings.FieldsSeq(s) {
 		p, ok := parseFloat([]byte(f))
 		switch {
 		case !ok:

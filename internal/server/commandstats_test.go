@@ -20,7 +20,7 @@ func TestCommandsCountByName(t *testing.T) {
 		"CL.THROTTLE limit 4 1 3600", "LOCK.ACQUIRE l 1000 BLOCK 10", "PING", "CLIENT ID", "STRLEN k",
 	} {
 		var args []any
-		for _, w := range strings.Fields(line) {
+		for w := range strings.FieldsSeq(line) {
 			args = append(args, w)
 		}
 		if err := c.Do(ctx, args...).Err(); err != nil && err != redis.Nil { //nolint:errorlint // it is never wrapped
