@@ -93,7 +93,7 @@ func (e *env) metric(t *testing.T, name string) metricdata.Metrics {
 func text(attrs []attribute.KeyValue) (lines []string) {
 	for _, a := range attrs {
 		if !strings.HasPrefix(string(a.Key), "server.") {
-			lines = append(lines, string(a.Key)+"="+a.Value.Emit())
+			lines = append(lines, string(a.Key)+"="+a.Value.String())
 		}
 	}
 	slices.Sort(lines)
