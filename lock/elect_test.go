@@ -111,16 +111,11 @@ func TestElectAgainAfterALoss(t *testing.T) {
 		}
 		close(resign)
 		must(t, <-secondDone)
-		select {
-		case again := <-leads:
-			if again.Token() <= lease.Token() {
-				t.Errorf("token %d after %d", again.Token(), lease.Token())
-			}
-		case err := <-firstDone:
-			t.Fatalf("after the loss Elect returned %v", err)
-		}
 		if err := <-firstDone; !errors.Is(err, failed) {
-			t.Errorf("Elect returned %v, want what its function returned in the lead", err)
+			t.Fatalf("Elect returned %v, want what its function returned in its second term", err)
+		}
+		if again := <-leads; again.Token() <= lease.Token() {
+			t.Errorf("token %d after %d", again.Token(), lease.Token())
 		}
 	})
 }
@@ -154,9 +149,9 @@ func TestElectThroughAnOutage(t *testing.T) {
 					select {
 					case <-healed:
 						return nil
-					case leads <- struct{}{}:
 					default:
 					}
+					leads <- struct{}{}
 					<-ctx.Done()
 					if cause := context.Cause(ctx); !errors.Is(cause, lock.ErrNotHeld) {
 						t.Errorf("the lead ended with %v", cause)
