@@ -52,7 +52,7 @@ func (t *backendTarget) open(c *session, conn net.Conn) route {
 	r := &inprocess{direct: direct{session: c, target: t}, engine: t.engine(conn)}
 	r.self = r
 	r.engine.SetAccount(c.account)
-	r.engine.SetLimits(c.limits)
+	r.engine.SetLimits(c.scriptLimits.of)
 	if r.counter, _ = r.engine.(counter); r.counter != nil {
 		r.counter.SetNamer(func() string { return c.info.get().name })
 	}
@@ -244,7 +244,7 @@ func (r *direct) dedicate() *dedicated {
 	opts := r.target.options(r.protocol)
 	opts.Scripts = nil // the shared connection has loaded them; one that is missing is sent again
 	if e, ok := opts.Backend.(limiter); ok {
-		opts.Backend = limited{opts.Backend, e, r.limits}
+		opts.Backend = limited{opts.Backend, e, r.scriptLimits.of}
 	}
 	var setup [][]string
 	if name := r.info.get().name; name != "" {

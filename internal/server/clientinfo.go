@@ -66,7 +66,7 @@ func userOf(c *session) string {
 // note notes the command at hand for CLIENT LIST.
 func (c *session) note(args [][]byte) {
 	var is *acl.Command
-	if k := c.lookupKeys(args[0]); k != nil {
+	if k := c.known.lookup(args[0]); k != nil {
 		is = k.rights.Of(args)
 	} else if h := c.srv.lookup(args[0]); h != nil {
 		is = h.rights

@@ -39,7 +39,7 @@ type dedicated struct {
 
 func (d *dedicated) dispatch(args [][]byte, raw []byte) {
 	h := d.srv.lookup(args[0])
-	if h != nil || !d.plainFor(args) {
+	if h != nil || !d.plain() || !d.rights.permitPlain(&d.known, args) {
 		d.special(h, args, raw)
 		return
 	}

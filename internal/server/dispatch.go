@@ -128,7 +128,7 @@ func (c *session) mute() {
 	}
 }
 
-// guard has the carrier run a command that the client's user may run. A panic becomes an error reply.
+// guard has the carrier run a command that the client's user may run, and refuses others. A panic becomes an error reply.
 func (c *session) guard(h *handler, args [][]byte, raw []byte) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -136,10 +136,20 @@ func (c *session) guard(h *handler, args [][]byte, raw []byte) {
 			c.fail("ERR redoubt: internal error")
 		}
 	}()
-	if c.rights.limited() && !c.permits(h, args) {
-		return
+	var k *keySpec
+	var refusal string
+	if c.rights.limited() {
+		k = c.known.lookup(args[0])
+		refusal = c.rights.refusal(k, h, args)
 	}
-	c.carrier.run(h, args, raw)
+	switch {
+	case refusal == "":
+		c.carrier.run(h, args, raw)
+	case k != nil && k.name == "exec": // as Redis has it, whether or not there was a MULTI
+		c.carrier.abandon("EXECABORT Transaction discarded because of: " + refusal)
+	default:
+		c.reject(refusal)
+	}
 }
 
 // handle runs the handler of a command.
@@ -182,14 +192,21 @@ func (c *session) plan(h *handler, args [][]byte, p command.Plan) {
 	}
 }
 
-// lookupKeys is [lookupKeys], faster for a name that comes again.
-func (c *session) lookupKeys(name []byte) *keySpec {
-	if o := &c.known; o.spec == nil || string(o.name[:o.n]) != string(name) {
+// knownKeys remembers the command that was looked up last: the next is mostly the same.
+type knownKeys struct {
+	name [maxName]byte
+	n    int
+	spec *keySpec
+}
+
+// lookup is [lookupKeys], faster for a name that comes again.
+func (o *knownKeys) lookup(name []byte) *keySpec {
+	if o.spec == nil || string(o.name[:o.n]) != string(name) {
 		k := lookupKeys(name)
 		if k != nil {
 			o.n, o.spec = copy(o.name[:], name), k
 		}
 		return k
 	}
-	return c.known.spec
+	return o.spec
 }

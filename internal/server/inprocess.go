@@ -74,7 +74,7 @@ const handOver = 64 << 10
 
 func (r *inprocess) dispatch(args [][]byte, raw []byte) {
 	h := r.srv.lookup(args[0])
-	if h != nil || !r.plainFor(args) {
+	if h != nil || !r.plain() || !r.rights.permitPlain(&r.known, args) {
 		r.special(h, args, raw)
 		return
 	}

@@ -44,7 +44,7 @@ func (c *pooled) dispatch(args [][]byte, raw []byte) {
 		c.quit = true // nobody takes a reply any more
 		return
 	}
-	k := c.lookupKeys(args[0])
+	k := c.known.lookup(args[0])
 	if c.pool.HasTimeouts() {
 		c.takeTime(k, args[0])
 	}
@@ -70,7 +70,7 @@ func (c *pooled) dispatch(args [][]byte, raw []byte) {
 
 // run runs what dispatch doesn't carry.
 func (c *pooled) run(h *handler, args [][]byte, raw []byte) {
-	k := c.lookupKeys(args[0])
+	k := c.known.lookup(args[0])
 	if h != nil && h.command == nil && (!c.restricted || h.name == "quit" || h.name == "reset" || !c.authed) {
 		c.connectionCommand(h, args, raw)
 		return

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/redoubt-go/redoubt/internal/acl"
 	"github.com/redoubt-go/redoubt/internal/command"
@@ -71,29 +72,14 @@ func (r *rights) surelyPermit(k *keySpec, args [][]byte) bool {
 	return (k.single || k.fragments != nil) && k.Takes(len(args)) && r.refusalOfRedis(k, args) == ""
 }
 
-// permits reports whether the client's user may run the command at hand. If not, it answers with an error.
-func (c *session) permits(h *handler, args [][]byte) bool {
-	k := c.lookupKeys(args[0])
-	text := c.rights.refusal(k, h, args)
-	switch {
-	case text == "":
+// permitPlain reports whether the user may run a command of the most common kinds of Redis' own. It says false if it
+// takes more to know.
+func (r *rights) permitPlain(known *knownKeys, args [][]byte) bool {
+	if !r.limited() {
 		return true
-	case k != nil && k.name == "exec": // as Redis has it, whether or not there was a MULTI
-		c.carrier.abandon("EXECABORT Transaction discarded because of: " + text)
-	default:
-		c.reject(text)
 	}
-	return false
-}
-
-// plainFor is [session.plain] for the client's user: it says false too if the user may not run the command, or if
-// it takes more to know.
-func (c *session) plainFor(args [][]byte) bool {
-	if !c.plain() || !c.rights.limited() {
-		return c.plain()
-	}
-	k := c.lookupKeys(args[0])
-	return k != nil && c.rights.surelyPermit(k, args)
+	k := known.lookup(args[0])
+	return k != nil && r.surelyPermit(k, args)
 }
 
 // ownScripts are the digests of the scripts of Redoubt's own commands.
@@ -105,10 +91,15 @@ var ownScripts = sync.OnceValue(func() map[string]bool {
 	return all
 })
 
-// limits returns what a script with this digest may not run on the engine, or nil if that is nothing. A script of
-// Redoubt's own uses only its declared keys, so the right to run it is enough. Any goroutine may call it.
-func (c *session) limits(digest string) (refuses func(args [][]byte) string) {
-	u := c.limited.Load()
+// scriptLimits are what scripts may not run on the engine, because their user may not. Any goroutine may use it.
+type scriptLimits struct {
+	user atomic.Pointer[acl.User] // nil: the client may do all
+}
+
+// of returns what a script with this digest may not run, or nil if that is nothing. A script of Redoubt's own uses
+// only its declared keys, so the right to run it is enough.
+func (l *scriptLimits) of(digest string) (refuses func(args [][]byte) string) {
+	u := l.user.Load()
 	if u == nil || ownScripts()[digest] {
 		return nil
 	}

@@ -45,29 +45,25 @@ type session struct {
 	queuedBytes budget.Part
 	filled      bool // the last read took all that there was room for
 	readAt      latency.Time
-	known       struct { // the last command that was looked up, which the next mostly is
-		name [maxName]byte
-		n    int
-		spec *keySpec
-	}
+	known       knownKeys
 	responder
 	tally
 	presence
 
 	// Other goroutines use these fields too.
-	share    budget.Share
-	traffic  traffic
-	active   atomic.Int64  // when the last command came or the last wait ended, Unix ms
-	sent     atomic.Uint64 // next, as others may see it
-	draining atomic.Bool
-	killed   atomic.Bool                        // nothing more is to be run
-	asking   atomic.Pointer[context.CancelFunc] // ends what the session waits for itself
-	waiting  atomic.Pointer[waiting]            // nil: no handler waits
-	limited  atomic.Pointer[acl.User]           // that of rights
-	command  atomic.Pointer[acl.Command]        // the last, as far as it is known; see note
-	marker   atomic.Pointer[string]             // of a queue, that the last command that blocks waits for
-	waited   bool                               // at the last tick, whose it is
-	info     sharedInfo
+	share        budget.Share
+	traffic      traffic
+	active       atomic.Int64  // when the last command came or the last wait ended, Unix ms
+	sent         atomic.Uint64 // next, as others may see it
+	draining     atomic.Bool
+	killed       atomic.Bool                        // nothing more is to be run
+	asking       atomic.Pointer[context.CancelFunc] // ends what the session waits for itself
+	waiting      atomic.Pointer[waiting]            // nil: no handler waits
+	scriptLimits scriptLimits
+	command      atomic.Pointer[acl.Command] // the last, as far as it is known; see note
+	marker       atomic.Pointer[string]      // of a queue, that the last command that blocks waits for
+	waited       bool                        // at the last tick, whose it is
+	info         sharedInfo
 }
 
 type replyMode uint8

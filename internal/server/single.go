@@ -16,7 +16,7 @@ type single struct {
 
 func (r *single) dispatch(args [][]byte, raw []byte) {
 	h := r.srv.lookup(args[0])
-	if h == nil && r.plainFor(args) {
+	if h == nil && r.plain() && r.rights.permitPlain(&r.known, args) {
 		r.commands[Passed]++
 		r.pass(raw)
 		return

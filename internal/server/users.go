@@ -139,7 +139,7 @@ func (c *session) become(u *acl.User) {
 	if u != nil && !u.MayAll() {
 		c.rights.user = u
 	}
-	c.limited.Store(c.rights.user)
+	c.scriptLimits.user.Store(c.rights.user)
 	c.authed, c.scanner.Unauthenticated = u != nil, resp.NotAuthenticated
 	if c.authed {
 		c.scanner.Unauthenticated = resp.Authenticated
