@@ -52,7 +52,8 @@ var mayImport = map[string][]string{
 	"internal/rdb":              {},
 	"internal/rediscmd":         {"internal/resp"},
 	"internal/scheme":           {},
-	"goredis":                   {".", "internal/scheme", goredisV9},
+	"internal/redisurl":         {"internal/scheme", goredisV9},
+	"goredis":                   {".", "internal/redisurl", "internal/scheme", goredisV9},
 	"lock":                      {".", "internal/keyslot", "internal/pages", "internal/wire/listing", "internal/wire/lock"},
 	"ratelimit":                 {".", "internal/randid", "internal/wire/ratelimit"},
 	"fence":                     {".", "internal/wire/fence"},
@@ -83,7 +84,7 @@ var mayImport = map[string][]string{
 	"dashboard":                 {".", "internal/dashboard"},
 	"internal/dashboard":        {".", "bloom", "internal/dashboard/assets", "internal/wire/bloom", "internal/wire/lock", "internal/wire/queue", "internal/wire/ratelimit", "internal/wire/stock", "lock"},
 	"internal/dashboard/served": {"internal/acl", "internal/command", "internal/dashboard", "internal/server"},
-	"internal/poolhost":         {"internal/certs", "internal/command", "internal/dashboard", "internal/dashboard/served", "internal/poolfile", "internal/proxy", "internal/proxy/budget", "internal/proxy/hotkeys", "internal/proxy/latency", "internal/proxy/memcached", "internal/proxy/outage", "internal/resp", "internal/sentinel", "internal/server", "internal/socket", "github.com/prometheus", "github.com/spf13/pflag", "go.yaml.in/yaml"}, // pflag: by way of settings
+	"internal/poolhost":         {"internal/certs", "internal/command", "internal/dashboard", "internal/dashboard/served", "internal/poolfile", "internal/proxy", "internal/proxy/budget", "internal/proxy/hotkeys", "internal/proxy/latency", "internal/proxy/memcached", "internal/proxy/outage", "internal/proxy/ring", "internal/redisurl", "internal/resp", "internal/sentinel", "internal/server", "internal/socket", "github.com/prometheus", "github.com/spf13/pflag", "go.yaml.in/yaml"}, // pflag: by way of settings
 	"internal/server":           {".", "internal/command", "internal/proxy", "internal/proxy/budget", "internal/proxy/hotkeys", "internal/proxy/latency", "internal/proxy/outage", "internal/proxy/ring", "internal/resp", "internal/acl", "internal/glob", "internal/keyslot", "internal/rediscmd", "internal/socket"},
 }
 

@@ -10,8 +10,51 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/internal/redisurl"
 	"github.com/redoubt-go/redoubt/internal/scheme"
 )
+
+// A target is what a URL names.
+type target struct{ *redisurl.Target }
+
+// door is what [Open] takes.
+var door = scheme.Door{
+	Name: "goredis.Open", Takes: scheme.Remote,
+	Embedded: `redoubt.Open takes it, with an import of _ "github.com/redoubt-go/redoubt/engine"`,
+}
+
+func parse(raw string) (*target, error) {
+	if _, err := door.Check(raw); err != nil {
+		return nil, fmt.Errorf("goredis: %w", err)
+	}
+	of, err := redisurl.Parse(raw)
+	if err != nil {
+		return nil, fmt.Errorf("goredis: %w", err)
+	}
+	t := &target{of}
+	t.tune()
+	return t, nil
+}
+
+// tune sets what suits coordination. Commands are resent by this package alone,
+// so go-redis is to try once; and a connection whose reply did not come by a
+// call's deadline is given up, so that one broken connection does not take calls
+// until its read time-out.
+func (t *target) tune() {
+	switch {
+	case t.Single != nil:
+		t.Single.MaxRetries, t.Single.DialerRetries = -1, 1
+		t.Single.ContextTimeoutEnabled = true
+		t.Single.MaintNotificationsConfig = noNotifications()
+	case t.Failover != nil:
+		t.Failover.MaxRetries, t.Failover.DialerRetries = -1, 1
+		t.Failover.ContextTimeoutEnabled = true
+	case t.Cluster != nil:
+		t.Cluster.MaxRetries, t.Cluster.DialerRetries = -1, 1
+		t.Cluster.ContextTimeoutEnabled = true
+		t.Cluster.MaintNotificationsConfig = noNotifications()
+	}
+}
 
 // A Client is a [Conn] with a go-redis client of its own, made by [Open].
 type Client struct {
@@ -118,12 +161,12 @@ func (c *Client) Redis() redis.UniversalClient { return c.rdb }
 func (t *target) connect(ctx context.Context) (*Client, error) {
 	var rdb redis.UniversalClient
 	switch {
-	case t.cluster != nil:
-		rdb = redis.NewClusterClient(t.cluster)
-	case t.failover != nil:
-		rdb = redis.NewFailoverClient(t.failover)
+	case t.Cluster != nil:
+		rdb = redis.NewClusterClient(t.Cluster)
+	case t.Failover != nil:
+		rdb = redis.NewFailoverClient(t.Failover)
 	default:
-		rdb = redis.NewClient(t.single)
+		rdb = redis.NewClient(t.Single)
 	}
 	c, err := own(rdb)
 	if err != nil {
@@ -133,17 +176,17 @@ func (t *target) connect(ctx context.Context) (*Client, error) {
 		_ = c.Close()
 		return nil, t.explain(err)
 	}
-	if t.single == nil || !t.detect || !c.inCluster(ctx) {
-		if t.single != nil {
+	if t.Single == nil || !t.Detect || !c.inCluster(ctx) {
+		if t.Single != nil {
 			c.dedicated.origin = c.single
 		}
 		return c, nil
 	}
 	_ = c.Close()
-	if t.single.DB != 0 {
+	if t.Single.DB != 0 {
 		return nil, t.clusterHasNoDatabase()
 	}
-	t.cluster, t.single = clusterOf(t.single), nil
+	t.Cluster, t.Single = clusterOf(t.Single), nil
 	return t.connect(ctx)
 }
 
@@ -151,17 +194,17 @@ func (t *target) connect(ctx context.Context) (*Client, error) {
 // as they are.
 func (t *target) explain(err error) error {
 	switch text := err.Error(); {
-	case t.single == nil || t.single.DB == 0:
+	case t.Single == nil || t.Single.DB == 0:
 	case strings.HasPrefix(text, "ERR SELECT is not allowed in cluster mode"):
 		return t.clusterHasNoDatabase()
 	case strings.HasPrefix(text, "ERR DB index is out of range"):
-		return urlError(fmt.Sprintf("it has no database %d", t.single.DB))
+		return urlError(fmt.Sprintf("it has no database %d", t.Single.DB))
 	}
 	return err
 }
 
 func (t *target) clusterHasNoDatabase() error {
-	return urlError(fmt.Sprintf("it is a cluster, which has no database %d", t.single.DB))
+	return urlError(fmt.Sprintf("it is a cluster, which has no database %d", t.Single.DB))
 }
 
 func own(rdb redis.UniversalClient) (*Client, error) {

@@ -12,46 +12,46 @@ func TestParse(t *testing.T) {
 		url   string
 		check func(o *target) bool
 	}{
-		{"redis://h", func(o *target) bool { return o.single.Addr == "h:6379" && o.detect && o.single.MaxRetries == -1 }},
+		{"redis://h", func(o *target) bool { return o.Single.Addr == "h:6379" && o.Detect && o.Single.MaxRetries == -1 }},
 		{"redis://u:p%40@h:7/3?read_timeout=2s", func(o *target) bool {
-			s := o.single
+			s := o.Single
 			return s.Addr == "h:7" && s.DB == 3 && s.Username == "u" && s.Password == "p@" && s.ReadTimeout == 2*time.Second
 		}},
-		{"redis://[::1]:7", func(o *target) bool { return o.single.Addr == "[::1]:7" }},
-		{"redis://h?cluster=false", func(o *target) bool { return o.single != nil && !o.detect }},
-		{"rediss://h", func(o *target) bool { return o.single.TLSConfig.ServerName == "h" }},
+		{"redis://[::1]:7", func(o *target) bool { return o.Single.Addr == "[::1]:7" }},
+		{"redis://h?cluster=false", func(o *target) bool { return o.Single != nil && !o.Detect }},
+		{"rediss://h", func(o *target) bool { return o.Single.TLSConfig.ServerName == "h" }},
 		{"unix:///tmp/r.sock?db=2", func(o *target) bool {
-			return o.single.Network == "unix" && o.single.Addr == "/tmp/r.sock" && o.single.DB == 2 && !o.detect
+			return o.Single.Network == "unix" && o.Single.Addr == "/tmp/r.sock" && o.Single.DB == 2 && !o.Detect
 		}},
 		{"redis://h:1?addr=i:2&addr=j:3", func(o *target) bool {
-			return slices.Equal(o.cluster.Addrs, []string{"h:1", "i:2", "j:3"})
+			return slices.Equal(o.Cluster.Addrs, []string{"h:1", "i:2", "j:3"})
 		}},
 		{"redis-cluster://u:p@h:1,i,j:3?pool_size=7", func(o *target) bool {
-			c := o.cluster
+			c := o.Cluster
 			return slices.Equal(c.Addrs, []string{"h:1", "i:6379", "j:3"}) && c.Username == "u" && c.Password == "p" && c.PoolSize == 7
 		}},
-		{"rediss-cluster://h", func(o *target) bool { return o.cluster.TLSConfig != nil }},
+		{"rediss-cluster://h", func(o *target) bool { return o.Cluster.TLSConfig != nil }},
 		{"redis://u:p@h:1/2?master_name=m&addr=i:2", func(o *target) bool {
-			f := o.failover
+			f := o.Failover
 			return f.MasterName == "m" && f.DB == 2 && f.SentinelPassword == "p" && f.Password == "" &&
 				slices.Equal(f.SentinelAddrs, []string{"h:1", "i:2"})
 		}},
 		{"redis-sentinel://u:p%2F@h,i:2/m/4?sentinel_username=su&sentinel_password=sp", func(o *target) bool {
-			f := o.failover
+			f := o.Failover
 			return f.MasterName == "m" && f.DB == 4 && f.Username == "u" && f.Password == "p/" &&
 				f.SentinelUsername == "su" && f.SentinelPassword == "sp" &&
 				slices.Equal(f.SentinelAddrs, []string{"h:26379", "i:2"})
 		}},
 		{"redis-sentinel://[::1]/m?db=4", func(o *target) bool {
-			return o.failover.DB == 4 && slices.Equal(o.failover.SentinelAddrs, []string{"[::1]:26379"})
+			return o.Failover.DB == 4 && slices.Equal(o.Failover.SentinelAddrs, []string{"[::1]:26379"})
 		}},
-		{"rediss-sentinel://h/m", func(o *target) bool { return o.failover.TLSConfig != nil }},
+		{"rediss-sentinel://h/m", func(o *target) bool { return o.Failover.TLSConfig != nil }},
 	} {
 		o, err := parse(step.url)
 		if err != nil {
 			t.Errorf("%s: %v", step.url, err)
 		} else if !step.check(o) {
-			t.Errorf("%s: got %+v %+v %+v", step.url, o.single, o.cluster, o.failover)
+			t.Errorf("%s: got %+v %+v %+v", step.url, o.Single, o.Cluster, o.Failover)
 		}
 	}
 }
@@ -78,6 +78,7 @@ func TestParseRejects(t *testing.T) {
 		{"redis-sentinel://h", "names the master"},
 		{"redis-sentinel://h/m?password=x", "come before the host"},
 		{"redis-sentinel://h/m/x", "database"},
+		{"redis-sentinel://h/m?route_by_latency=true", "commands go to the master"},
 		{"unix://", "socket"},
 	} {
 		_, err := parse(step.url)

@@ -78,8 +78,8 @@ type Server struct {
 // urls are the URLs that Options.URL takes.
 var urls = scheme.Door{
 	Name: "Options.URL", Takes: slices.Concat(scheme.One, []string{scheme.Embedded}),
-	Sentinel: "`redoubt serve --pools` takes it, as sentinels of a pool",
-	Cluster:  "`redoubt serve --pools` takes it, as cluster of a pool",
+	Sentinel: "`redoubt serve --backend` takes it",
+	Cluster:  "`redoubt serve --backend` takes it",
 }
 
 // New returns a Server that listens nowhere yet. With [Options.URL] it connects to that server, within

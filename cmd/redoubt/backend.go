@@ -9,10 +9,14 @@ import (
 	"net"
 	"strings"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/redoubt-go/redoubt"
 	_ "github.com/redoubt-go/redoubt/engine" // for redoubt.Open
 	"github.com/redoubt-go/redoubt/goredis"
+	"github.com/redoubt-go/redoubt/internal/poolhost"
 	"github.com/redoubt-go/redoubt/internal/proxy"
+	"github.com/redoubt-go/redoubt/internal/redisurl"
 	"github.com/redoubt-go/redoubt/internal/scheme"
 	"github.com/redoubt-go/redoubt/internal/server"
 )
@@ -24,9 +28,11 @@ type backend struct {
 	raw        server.Backend                       // opens connections to it
 	sessions   func(client net.Conn) server.Session // of an engine in this process; else nil
 	saveErr    func() error                         // why the engine in this process can't save; else nil
-	client     *redoubt.Client
-	closers    []func() error // in this order
-	hurry      func()         // stops long scripts of the engine in this process; else nil
+	client     *redoubt.Client                      // nil with a group, which has no client of its own
+	group      *poolhost.Group                      // Sentinel or a cluster, instead of raw; else nil
+	prefix     string                               // of the group's keys
+	closers    []func() error                       // in this order
+	hurry      func()                               // stops long scripts of the engine in this process; else nil
 }
 
 // remote reports whether another process stores the data.
@@ -60,7 +66,10 @@ func openBackend(ctx context.Context, url string, s storage, prefix string, log 
 			_ = b.close() // err says more
 		}
 	}()
-	redis, err := proxy.ParseURL(url)
+	target, err := redisurl.Parse(url)
+	if err == nil && target.Single == nil {
+		err = poolhost.CheckOptions(url)
+	}
 	if err != nil {
 		return nil, usagef("back end: %w", err)
 	}
@@ -68,12 +77,51 @@ func openBackend(ctx context.Context, url string, s storage, prefix string, log 
 		return nil, openFailure("back end", url, err)
 	}
 	b.closers = append(b.closers, b.client.Close)
-	b.name, b.raw = redis.Name(), redis
-	if inCluster(ctx, b.client) {
-		return nil, usagef("back end %s is a node of a cluster; serve needs a single server, or --pools with a cluster", b.name)
+	b.name, b.durability = target.String(), durability(ctx, b.client)
+	switch cluster := inCluster(ctx, b.client); {
+	case cluster && target.Single != nil && !target.Detect:
+		return nil, usagef("back end %s is a node of a cluster; serve needs the cluster: name it by redis-cluster://host:port", b.name)
+	case cluster || target.Single == nil:
+		if err := b.openGroup(target, prefix, log); err != nil {
+			return nil, err
+		}
+		return b, nil
 	}
-	b.durability = durability(ctx, b.client)
+	redis, err := proxy.ParseURL(url)
+	if err != nil {
+		return nil, usagef("back end: %w", err)
+	}
+	redis.TLS = target.Single.TLSConfig
+	b.name, b.raw = redis.Name(), redis
 	return b, nil
+}
+
+// openGroup takes the pool of a Sentinel group or a cluster in the place of the client, which has shown that it
+// answers.
+func (b *backend) openGroup(of *redisurl.Target, prefix string, log *slog.Logger) (err error) {
+	_ = b.client.Close()
+	b.client, b.prefix = nil, prefix
+	if b.group, err = poolhost.OpenGroup(of, log); err != nil {
+		return usagef("back end: %w", err)
+	}
+	b.closers = []func() error{b.group.Close}
+	return nil
+}
+
+// metrics returns those of the group, if there is one.
+func (b *backend) metrics(srv *server.Server) []prometheus.Collector {
+	if b.group == nil {
+		return nil
+	}
+	return []prometheus.Collector{b.group.Collector(srv)}
+}
+
+// pool returns the pool of the group, or nil.
+func (b *backend) pool() *proxy.Pool {
+	if b.group == nil {
+		return nil
+	}
+	return b.group.Pool()
 }
 
 // connect creates the client.

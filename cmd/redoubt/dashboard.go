@@ -30,6 +30,10 @@ func (w *webServer) withDashboard(inner *http.ServeMux, f *serveFlags, sources f
 
 // sourceOf returns the source of the dashboard for one back end.
 func sourceOf(srv *server.Server, back *backend) func() []dashboard.Source {
+	if back.group != nil {
+		s := back.group.Source(srv)
+		return func() []dashboard.Source { return []dashboard.Source{s} }
+	}
 	name := dashboard.KindRedis
 	if !back.remote() {
 		name = dashboard.KindEngine

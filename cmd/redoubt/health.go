@@ -25,6 +25,9 @@ type healthCheck struct {
 
 // backendChecks returns the checks of one back end. They share one round trip.
 func backendChecks(back *backend) []healthCheck {
+	if back.group != nil {
+		return poolChecks([]poolhost.Probe{back.group.Probe()})
+	}
 	var a answers
 	answer := func(of func() (string, error)) func(context.Context) (string, error) {
 		return func(ctx context.Context) (string, error) {
@@ -118,8 +121,8 @@ func (a *answers) memory(name string) string {
 }
 
 // poolChecks returns one check for each pool.
-func poolChecks(host *poolhost.Host) (checks []healthCheck) {
-	for _, p := range host.Probes() {
+func poolChecks(probes []poolhost.Probe) (checks []healthCheck) {
+	for _, p := range probes {
 		checks = append(checks, healthCheck{"pool:" + p.Pool, func(ctx context.Context) (note string, err error) {
 			up, down := p.Ask(ctx)
 			if len(up) == 0 {

@@ -54,18 +54,18 @@ func newHTTPServer(handler http.Handler, log *slog.Logger) *http.Server {
 	}
 }
 
-func newHandler(stats func() server.Stats, back *backend, draining *atomic.Bool) (*http.ServeMux, error) {
-	return newHandlerOf(newCollector(stats), func() []healthCheck { return backendChecks(back) }, draining)
+func newHandler(stats func() server.Stats, back *backend, draining *atomic.Bool, more ...prometheus.Collector) (*http.ServeMux, error) {
+	return newHandlerOf(newCollector(stats), func() []healthCheck { return backendChecks(back) }, draining, more...)
 }
 
-// newHandlerOf serves the metrics of c, and the probes. /readyz makes the checks anew for each request.
-func newHandlerOf(c prometheus.Collector, checks func() []healthCheck, draining *atomic.Bool) (*http.ServeMux, error) {
+// newHandlerOf serves the metrics of c and more, and the probes. /readyz makes the checks anew for each request.
+func newHandlerOf(c prometheus.Collector, checks func() []healthCheck, draining *atomic.Bool, more ...prometheus.Collector) (*http.ServeMux, error) {
 	registry := prometheus.NewRegistry()
-	for _, c := range []prometheus.Collector{
+	for _, c := range append([]prometheus.Collector{
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		c,
-	} {
+	}, more...) {
 		if err := registry.Register(c); err != nil {
 			return nil, err
 		}

@@ -152,7 +152,7 @@ func servePools(f serveFlags, signals <-chan os.Signal, stderr io.Writer) error 
 	}
 	defer host.Close()
 	web, err := listenHTTP(f.http, func(w *webServer) (http.Handler, error) {
-		mux, err := newHandlerOf(host, func() []healthCheck { return poolChecks(host) }, &w.draining)
+		mux, err := newHandlerOf(host, func() []healthCheck { return poolChecks(host.Probes()) }, &w.draining)
 		if err != nil {
 			return nil, err
 		}

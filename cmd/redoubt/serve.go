@@ -73,6 +73,7 @@ address can't be used.`,
 		Example: `  redoubt serve
   redoubt serve --dir ./data
   redoubt serve --backend redis://10.0.0.5:6379
+  redoubt serve --backend redis-sentinel://10.0.3.1:26379,10.0.3.2:26379/orders
   redoubt serve --listen tls://127.0.0.1:6381 --tls-cert-file server.crt --tls-key-file server.key
   redoubt serve --pools nutcracker.yml
   REDOUBT_PASSWORD=secret redoubt serve --listen :6380 --http :8080`,
@@ -99,7 +100,7 @@ address can't be used.`,
 	}
 	flags := cmd.Flags()
 	f.door.flags(flags)
-	flags.StringVar(&f.backend, "backend", "embedded:", "`URL` of the data store: embedded: (in memory), embedded:/path (in that directory), redis://[user:password@]host[:port][/db], rediss://… or unix:///path")
+	flags.StringVar(&f.backend, "backend", "embedded:", "`URL` of the data store: embedded: (in memory), embedded:/path (in that directory), redis://[user:password@]host[:port][/db], rediss://…, unix:///path, redis-sentinel://host[:port],…/master or redis-cluster://host[:port],…")
 	flags.StringVar(&f.http, "http", "127.0.0.1:8080", "`address` for the dashboard, /metrics, /livez and /readyz; empty: none")
 	flags.StringSliceVar(&f.httpHosts, "http-host", nil, "`names` under which browsers reach the dashboard, beside localhost and the address of --http")
 	flags.BoolVar(&f.pprof, "pprof", false, "serve profiles of the process at /debug/pprof/ of the --http address, to users of the dashboard")
@@ -196,7 +197,7 @@ func serve(f serveFlags, signals <-chan os.Signal, stderr io.Writer) (err error)
 		return err
 	}
 	srv, err := server.New(server.Options{
-		Backend: back.raw, Sessions: back.sessions, Client: back.client, Password: password, Users: users,
+		Backend: back.raw, Sessions: back.sessions, Client: back.client, Pool: back.pool(), Prefix: back.prefix, Password: password, Users: users,
 		Limits: resp.Limits{MaxBulk: int(f.maxBulk)}, MaxClients: f.maxClients, MaxPipeline: f.maxPipeline,
 		MaxOutput: int(f.maxOutput), IdleTimeout: f.idleTimeout, WriteTimeout: f.writeTimeout, Budget: f.budget, Logger: log,
 	})
@@ -209,7 +210,7 @@ func serve(f serveFlags, signals <-chan os.Signal, stderr io.Writer) (err error)
 	}
 	defer f.door.close()
 	web, err := listenHTTP(f.http, func(w *webServer) (http.Handler, error) {
-		mux, err := newHandler(srv.Stats, back, &w.draining)
+		mux, err := newHandler(srv.Stats, back, &w.draining, back.metrics(srv)...)
 		if err != nil {
 			return nil, err
 		}

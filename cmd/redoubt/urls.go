@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/redoubt-go/redoubt/internal/redisurl"
 	"github.com/redoubt-go/redoubt/internal/scheme"
 )
 
@@ -26,6 +27,9 @@ func withPassword(raw, password string) string {
 // address returns the address in a URL for messages, without its password or anything that may be a part
 // of it.
 func address(raw string) string {
+	if of, err := redisurl.Parse(raw); err == nil && of.Single == nil {
+		return of.String()
+	}
 	u, err := url.Parse(raw)
 	switch {
 	case err != nil || u.Opaque != "" || u.Fragment != "" || strings.Contains(u.RawQuery, "@"):
@@ -55,15 +59,11 @@ func mayBeURL(path string) bool {
 	return ok && strings.Contains(user, ":")
 }
 
-// The doors that accept only some URLs. Commands on keys of a server accept all.
+// The doors that say in their own words what they take. Commands on keys of a server accept all.
 var (
-	serveDoor = scheme.Door{
-		Name: "serve --backend", Takes: append(slices.Clone(scheme.One), scheme.Embedded),
-		Sentinel: "serve --pools takes it, as sentinels of a pool: see docs/pools.md",
-		Cluster:  "serve --pools takes it, as cluster of a pool: see docs/pools.md",
-	}
-	moveDoor = scheme.Door{
-		Name: "import or export", Takes: serveDoor.Takes,
+	serveDoor = scheme.Door{Name: "serve --backend", Takes: scheme.All}
+	moveDoor  = scheme.Door{
+		Name: "import or export", Takes: slices.Concat(scheme.One, []string{scheme.Embedded}),
 		Sentinel: "name the master itself, like redis://host:port",
 		Cluster:  "import the RDB file of each primary",
 	}

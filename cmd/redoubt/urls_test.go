@@ -10,17 +10,15 @@ func TestRefusedURLs(t *testing.T) {
 	const malformed = "malformed URL: want redis://user:password@host:port/db, with special characters in the password percent-encoded"
 	const (
 		serve = "redoubt: back end: "
+		all   = "redis, rediss, unix, redis-sentinel, rediss-sentinel, redis-cluster, rediss-cluster and embedded"
 		takes = "redis, rediss, unix and embedded"
 	)
 	for _, c := range []struct{ args, want string }{
-		{"serve --backend=redis-sentinel://:s3cret@h/m", serve + "serve --backend takes no redis-sentinel URL, but " + takes + "; serve --pools takes it, as sentinels of a pool: see docs/pools.md"},
-		{"serve --backend=rediss-sentinel://:s3cret@h/m", serve + "serve --backend takes no rediss-sentinel URL, but " + takes + "; serve --pools takes it, as sentinels of a pool: see docs/pools.md"},
-		{"serve --backend=redis-cluster://:s3cret@h", serve + "serve --backend takes no redis-cluster URL, but " + takes + "; serve --pools takes it, as cluster of a pool: see docs/pools.md"},
-		{"serve --backend=rediss-cluster://:s3cret@h", serve + "serve --backend takes no rediss-cluster URL, but " + takes + "; serve --pools takes it, as cluster of a pool: see docs/pools.md"},
-		{"serve --backend=http://:s3cret@h", serve + `URL scheme "http" is not known; want ` + takes},
+		{"serve --backend=http://:s3cret@h", serve + `URL scheme "http" is not known; want ` + all},
+		{"serve --backend=redis-sentinel://:s3cret@h", serve + "a Sentinel URL names the master: redis-sentinel://host:port/name"},
+		{"serve --backend=rediss-cluster://:s3cret@h/1", serve + "a cluster has no numbered databases: leave out the URL's path"},
 		{"serve --backend=u:s3cret@h", serve + malformed},
-		{"serve --backend=redis-cluster://h --dir=/data", serve + "serve --backend takes no redis-cluster URL, but " + takes + "; serve --pools takes it, as cluster of a pool: see docs/pools.md"},
-		{"lock ls --backend=http://:s3cret@h", `redoubt: server: URL scheme "http" is not known; want redis, rediss, unix, redis-sentinel, rediss-sentinel, redis-cluster, rediss-cluster and embedded`},
+		{"lock ls --backend=http://:s3cret@h", `redoubt: server: URL scheme "http" is not known; want ` + all},
 		{"lock ls --backend=u:s3cret@h", "redoubt: server: " + malformed},
 		{"lock ls --backend=redis-sentinel://:s3cret@h", "redoubt: server: goredis: a Sentinel URL names the master: redis-sentinel://host:port/name"},
 		{"lock ls --backend=redis-cluster://:s3cret@h/1", "redoubt: server: goredis: a cluster has no numbered databases: leave out the URL's path"},

@@ -18,6 +18,9 @@
 // user, its hash tag, client_connections, the TLS files for clients, or whether a Redis Cluster is behind
 // it. Its clients are closed once they have their replies.
 //
+// [OpenGroup] makes the pool of a Sentinel group or a cluster that a URL names, for a server that listens by
+// itself.
+//
 // A Host is a Prometheus collector, reports the health of its servers, and tells twemproxy's own
 // statistics on a port ([Host.ListenStats]).
 package poolhost

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"sync/atomic"
+	"time"
 
 	"github.com/redoubt-go/redoubt/internal/command"
 	"github.com/redoubt-go/redoubt/internal/poolfile"
@@ -35,7 +36,7 @@ func openRedisPool(c poolfile.Pool, opts Options, password string, listen *tls.C
 	if opts.SlowerThan >= 0 {
 		slow = proxy.NewSlowLog(opts.SlowerThan, opts.SlowLogMaxLen)
 	}
-	pool, sentinels, err := newPool(c, t, slow, log)
+	pool, sentinels, err := newPool(c, t, slow, 0, log)
 	if err != nil {
 		return nil, failure(ErrConfig, err)
 	}
@@ -89,11 +90,12 @@ func usersOf(c poolfile.Pool) map[string]string {
 	return users
 }
 
-// newPool returns the pool that the file describes, and its Sentinels, or nil if it has none.
-func newPool(c poolfile.Pool, t poolTLS, slow *proxy.SlowLog, log *slog.Logger) (_ *proxy.Pool, _ *sentinel.Group, err error) {
+// newPool returns the pool that the file describes, and its Sentinels, or nil if it has none. patience is that
+// of [proxy.PoolOptions].
+func newPool(c poolfile.Pool, t poolTLS, slow *proxy.SlowLog, patience time.Duration, log *slog.Logger) (_ *proxy.Pool, _ *sentinel.Group, err error) {
 	opts := proxy.PoolOptions{Name: c.Name, Hash: c.Hash, Distribution: c.Distribution, Tag: c.HashTag,
 		Timeout: max(0, c.Timeout), Timeouts: c.Timeouts, Eject: c.AutoEjectHosts, FailureLimit: c.ServerFailureLimit, RetryTimeout: c.ServerRetryTimeout, SlowLog: slow,
-		Told: outage.Log(log)}
+		Patience: patience, Told: outage.Log(log)}
 	if c.HashTag == "{}" { // without it a pool serves no extension commands
 		opts.Scripts = command.Scripts()
 	}
@@ -216,7 +218,7 @@ func (p *redisPool) health(ctx context.Context) (up, down []string) {
 }
 
 func (p *redisPool) change(c poolfile.Pool, t poolTLS) (retire func(ctx context.Context), err error) {
-	pool, sentinels, err := newPool(c, t, p.slow, p.log)
+	pool, sentinels, err := newPool(c, t, p.slow, 0, p.log)
 	if err != nil {
 		return nil, err
 	}

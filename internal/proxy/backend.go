@@ -54,8 +54,8 @@ var errMalformedURL = fmt.Errorf("proxy: %w", scheme.ErrMalformed)
 // door says which URLs [ParseURL] takes.
 var door = scheme.Door{
 	Name: "ParseURL", Takes: scheme.One,
-	Sentinel: "redoubt.Open takes it, and a pool of serve --pools has it as sentinels",
-	Cluster:  "redoubt.Open takes it, and a pool of serve --pools has it as cluster",
+	Sentinel: "redoubt.Open takes it",
+	Cluster:  "redoubt.Open takes it",
 	Embedded: "redoubt.Open takes it, and an engine.Engine is a back end itself",
 }
 

@@ -81,7 +81,7 @@ func (n *Node) config(p resp.Protocol) config {
 			n.watch = outage.NewWatch(n.backend.Name(), told)
 		}
 	})
-	o.Watch, o.node = n.watch, n
+	o.Watch, o.node, o.patience = n.watch, n, n.pool.opts.Patience
 	if n.pool.cluster != nil {
 		o.clustered = n
 	}

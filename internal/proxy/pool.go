@@ -47,6 +47,10 @@ type PoolOptions struct {
 	// RetryTimeout is how long a server is out of the ring at least. It comes back
 	// once it answers.
 	RetryTimeout time.Duration
+	// Patience is how long commands for a server that was lost wait for the next connection before they get
+	// an error. Commands behind them wait too; those in flight get their error at once. 0: none waits. It
+	// is for a pool of one server, which Sentinels replace.
+	Patience time.Duration
 	// SlowLog, when set, gets the commands for which servers have let others wait.
 	SlowLog *SlowLog
 	// Told, when set, is called when a server is lost or back, or leaves the ring or returns. It

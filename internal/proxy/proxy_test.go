@@ -489,8 +489,8 @@ func TestParseURL(t *testing.T) {
 	for url, want := range map[string]string{
 		"http://u:hidden@h":         `proxy: URL scheme "http" is not known; want redis, rediss and unix`,
 		"h:6379":                    "proxy: malformed URL: want redis://user:password@host:port/db, with special characters in the password percent-encoded",
-		"redis-sentinel://h/m":      "proxy: ParseURL takes no redis-sentinel URL, but redis, rediss and unix; redoubt.Open takes it, and a pool of serve --pools has it as sentinels",
-		"redis-cluster://:hidden@h": "proxy: ParseURL takes no redis-cluster URL, but redis, rediss and unix; redoubt.Open takes it, and a pool of serve --pools has it as cluster",
+		"redis-sentinel://h/m":      "proxy: ParseURL takes no redis-sentinel URL, but redis, rediss and unix; redoubt.Open takes it",
+		"redis-cluster://:hidden@h": "proxy: ParseURL takes no redis-cluster URL, but redis, rediss and unix; redoubt.Open takes it",
 		"embedded:":                 "proxy: ParseURL takes no embedded URL, but redis, rediss and unix; redoubt.Open takes it, and an engine.Engine is a back end itself",
 	} {
 		if _, err := proxy.ParseURL(url); err == nil || err.Error() != want {

@@ -43,36 +43,24 @@ func (t Sender) request(c ReplyHandler, tag uint64, n int) request {
 
 // Send is [Upstream.Send].
 func (t Sender) Send(c ReplyHandler, tag uint64, n int, commands []byte) error {
-	l, err := t.u.get()
-	if err != nil {
-		return err
-	}
-	return l.send(t.request(c, tag, n), commands)
+	return t.u.send(func(l *conn) error { return l.send(t.request(c, tag, n), commands) })
 }
 
 // TrySend is [Upstream.TrySend].
 func (t Sender) TrySend(c ReplyHandler, tag uint64, n int, commands []byte) error {
-	l, err := t.u.tryGet()
-	if err != nil {
-		return err
-	}
-	return l.trySend(t.request(c, tag, n), commands)
+	return t.u.trySend(func(l *conn) error { return l.trySend(t.request(c, tag, n), commands) })
 }
 
 // SendScript is [Upstream.SendScript].
 func (t Sender) SendScript(c ReplyHandler, tag uint64, cmd *redoubt.Cmd) error {
-	l, err := t.u.get()
-	if err != nil {
-		return err
-	}
-	return l.sendScript(request{handler: c, tag: tag, timeout: t.timeout}, cmd)
+	return t.u.send(func(l *conn) error {
+		return l.sendScript(request{handler: c, tag: tag, timeout: t.timeout}, cmd)
+	})
 }
 
 // TrySendScript is like SendScript but never blocks: it returns [ErrBusy] instead.
 func (t Sender) TrySendScript(c ReplyHandler, tag uint64, cmd *redoubt.Cmd) error {
-	l, err := t.u.tryGet()
-	if err != nil {
-		return err
-	}
-	return l.trySendScript(request{handler: c, tag: tag, timeout: t.timeout}, cmd)
+	return t.u.trySend(func(l *conn) error {
+		return l.trySendScript(request{handler: c, tag: tag, timeout: t.timeout}, cmd)
+	})
 }

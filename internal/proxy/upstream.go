@@ -52,6 +52,8 @@ type config struct {
 
 	node      *Node // whose gate a new connection passes; nil: none
 	clustered *Node // of a cluster, which redirects; nil: of none
+
+	patience time.Duration // see PoolOptions
 }
 
 func (o Options) validate() error {
@@ -151,8 +153,9 @@ type Upstream struct {
 	isolation isolation
 
 	mu   sync.Mutex
-	down error   // why there is no conn
-	past Traffic // of conns before
+	down error         // why there is no conn
+	past Traffic       // of conns before
+	next chan struct{} // see patience.go
 
 	connects, losses, eofs, failures, lost atomic.Uint64
 
@@ -244,6 +247,7 @@ func (u *Upstream) run(ctx context.Context) {
 			u.opts.node.pass(u)
 		}
 		u.conn.Store(l)
+		u.arrived()
 		if u.opts.node != nil {
 			u.opts.node.passed(u)
 		}
@@ -258,6 +262,7 @@ func (u *Upstream) run(ctx context.Context) {
 		u.setDown(err)
 		l.close(err)
 		u.drop(l)
+		u.limitWaits()
 		u.losses.Add(1)
 		if errors.Is(err, errEOF) {
 			u.eofs.Add(1)
@@ -268,6 +273,7 @@ func (u *Upstream) run(ctx context.Context) {
 		}
 	}
 	u.setDown(errClosed)
+	u.endWaits()
 	if first {
 		close(u.tried)
 	}
@@ -280,7 +286,8 @@ func (u *Upstream) setDown(err error) {
 }
 
 // get returns the conn, or why there is none. It waits for the first attempt to
-// connect, so that the first commands are answered.
+// connect, so that the first commands are answered, and for a conn that takes the place of a
+// lost one: see [PoolOptions].Patience.
 func (u *Upstream) get() (*conn, error) {
 	if l := u.conn.Load(); l != nil {
 		return l, nil
@@ -291,6 +298,14 @@ func (u *Upstream) get() (*conn, error) {
 			<-soon
 		}
 	}
+	if next := u.expected(); next != nil {
+		<-next
+	}
+	return u.now()
+}
+
+// now returns the conn, or why there is none.
+func (u *Upstream) now() (*conn, error) {
 	if l := u.conn.Load(); l != nil {
 		return l, nil
 	}
@@ -306,7 +321,13 @@ func (u *Upstream) tryGet() (*conn, error) {
 	}
 	select {
 	case <-u.tried:
-		return u.get()
+		if u.opts.patience == 0 {
+			return u.get()
+		}
+		if u.expected() != nil {
+			return nil, ErrConnecting
+		}
+		return u.now()
 	default:
 		return nil, ErrConnecting
 	}
@@ -359,13 +380,22 @@ func (u *Upstream) FlushNow() {
 	}
 }
 
-// Ready waits for the first attempt to connect and reports why there is no
-// connection now, or nil.
+// Ready waits as a command would, for the first attempt to connect or for a connection that takes the
+// place of a lost one. It reports why there is no connection now, or nil.
 func (u *Upstream) Ready(ctx context.Context) error {
 	select {
 	case <-u.tried:
 	case <-ctx.Done():
 		return ctx.Err()
+	}
+	if next := u.expected(); next != nil {
+		select {
+		case <-next:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		_, err := u.now()
+		return err
 	}
 	_, err := u.get()
 	return err

@@ -51,6 +51,9 @@ func (s *Server) ask(ctx context.Context, p resp.Protocol, args ...string) (any,
 
 // askOn returns a [resp.Error] only for an error of the back end itself.
 func askOn(ctx context.Context, u *proxy.Upstream, args ...string) (any, error) {
+	if err := u.Ready(ctx); err != nil { // Send would wait on when ctx has ended
+		return nil, err
+	}
 	a := newAsker()
 	if err := u.Send(a, 0, 1, resp.AppendCommand(nil, args...)); err != nil {
 		return nil, err
@@ -81,11 +84,14 @@ const identifyTimeout = 2 * time.Second
 // it is its last answer. The first may take as long as connecting may.
 func (s *Server) identify(ctx context.Context, p resp.Protocol) ([]any, error) {
 	s.identityMu.Lock()
-	known := s.identity[p-resp.RESP2] != nil
+	last := s.identity[p-resp.RESP2]
 	s.identityMu.Unlock()
 	patience := proxy.DefaultDialTimeout
-	if known {
+	if last != nil {
 		patience = identifyTimeout
+		if u, err := s.target.upstream(p); err == nil && !u.Stats().Up {
+			return last, nil
+		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()

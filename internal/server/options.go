@@ -37,6 +37,9 @@ type Options struct {
 	// Pool, when set, replaces Backend: each command goes to the server of its key.
 	// Extension commands need a pool with the tag {}. Server.Close also closes the Pool.
 	Pool *proxy.Pool
+	// Prefix begins the names of all keys of extension commands in front of a Pool, as that of
+	// Client does otherwise.
+	Prefix string
 	// Strict closes a client in front of a pool where twemproxy 0.5 does, without a reply:
 	// for a command that twemproxy doesn't take, a wrong number of arguments, or an inline
 	// command.
@@ -100,6 +103,9 @@ func (o Options) withDefaults() (Options, error) {
 		}
 		if o.Client == nil {
 			errs = append(errs, errors.New("server: Client is nil"))
+		}
+		if o.Prefix != "" {
+			errs = append(errs, errors.New("server: Prefix is set, and Pool is nil"))
 		}
 	case o.Backend != nil, o.Client != nil, o.Sessions != nil:
 		errs = append(errs, errors.New("server: Pool is set, and Backend, Client or Sessions too"))

@@ -124,7 +124,7 @@ func clusterSeveralSlots(t *testing.T, p *clusterPool) {
 	w.want("+OK\r\n", "MSET {t}a 1 {t}b 2")
 	w.want("+OK\r\n", "RENAME {t}a {t}c")
 	w.want(array(bulk("1"), bulk("2")), "EVAL return{redis.call('get',KEYS[1]),redis.call('get',KEYS[2])} 2 {t}c {t}b")
-	w.want("-ERR redoubt: the pool uses database 0 alone: see redis_db in its configuration\r\n", "SELECT 1")
+	w.want("-ERR redoubt: the pool uses database 0 alone: see redis_db in its configuration, or the URL of --backend\r\n", "SELECT 1")
 }
 
 func clusterTransactions(t *testing.T, p *clusterPool) {

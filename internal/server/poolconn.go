@@ -120,6 +120,7 @@ func (n nodeConn) send(ctx context.Context, c redoubt.Cmd, isolated bool) (*aske
 	if err != nil {
 		return nil, nil, err
 	}
+	_ = u.Ready(ctx) // while it waits, ctx may end
 	a := newAsker()
 	life := func() context.Context { return ctx }
 	switch {

@@ -384,7 +384,7 @@ func (c *pooled) selectDatabase(args [][]byte) {
 	case !ok:
 		c.fail("ERR invalid DB index")
 	case n != int64(home):
-		c.fail("ERR redoubt: the pool uses database " + strconv.Itoa(home) + " alone: see redis_db in its configuration")
+		c.fail("ERR redoubt: the pool uses database " + strconv.Itoa(home) + " alone: see redis_db in its configuration, or the URL of --backend")
 	default:
 		c.ok()
 	}

@@ -74,7 +74,7 @@ func (t *poolTarget) client() (*redoubt.Client, error) {
 	}
 	t.conn = &poolConn{t: t}
 	// The pool itself finds out which of its servers are down.
-	return redoubt.New(t.conn, redoubt.Options{DownAfter: -1})
+	return redoubt.New(t.conn, redoubt.Options{DownAfter: -1, Prefix: t.srv.opts.Prefix})
 }
 
 // set replaces the pool and returns the old one.

@@ -1,4 +1,6 @@
-package goredis
+// Package redisurl reads the URLs of Redis servers, Sentinel groups and clusters that Redoubt takes, for the
+// library and for the server.
+package redisurl
 
 import (
 	"errors"
@@ -14,62 +16,49 @@ import (
 	"github.com/redoubt-go/redoubt/internal/scheme"
 )
 
-// A target is what a URL names: one of its three options is set.
-type target struct {
-	single   *redis.Options
-	failover *redis.FailoverOptions
-	cluster  *redis.ClusterOptions
-	detect   bool // a single server may turn out to be a cluster's
+// A Target is what a URL names: one of its three options is set.
+type Target struct {
+	Single   *redis.Options
+	Failover *redis.FailoverOptions
+	Cluster  *redis.ClusterOptions
+	// Detect says that a single server may turn out to be a cluster's.
+	Detect bool
 }
 
 // String names the addresses, for errors.
-func (t *target) String() string {
+func (t *Target) String() string {
 	switch {
-	case t.cluster != nil:
-		return strings.Join(t.cluster.Addrs, ", ")
-	case t.failover != nil:
-		return "master " + strconv.Quote(t.failover.MasterName) + " of Sentinels " + strings.Join(t.failover.SentinelAddrs, ", ")
+	case t.Cluster != nil:
+		return strings.Join(t.Cluster.Addrs, ", ")
+	case t.Failover != nil:
+		return "master " + strconv.Quote(t.Failover.MasterName) + " of Sentinels " + strings.Join(t.Failover.SentinelAddrs, ", ")
 	}
-	return t.single.Addr
+	return t.Single.Addr
 }
-
-var errMalformed = fmt.Errorf("goredis: %w", scheme.ErrMalformed)
 
 const (
 	redisPort    = "6379"
 	sentinelPort = "26379"
 )
 
-// door is what [Open] takes.
-var door = scheme.Door{
-	Name: "goredis.Open", Takes: scheme.Remote,
-	Embedded: `redoubt.Open takes it, with an import of _ "github.com/redoubt-go/redoubt/engine"`,
-}
-
-func parse(raw string) (*target, error) {
-	name, err := door.Check(raw)
-	if err != nil {
-		return nil, fmt.Errorf("goredis: %w", err)
-	}
-	_, rest, _ := strings.Cut(raw, "://")
-	var t *target
-	switch {
-	case slices.Contains(scheme.Cluster, name):
-		t, err = parseCluster(strings.TrimSuffix(name, "-cluster"), rest)
-	case slices.Contains(scheme.Sentinel, name):
-		t, err = parseSentinel(strings.TrimSuffix(name, "-sentinel"), rest)
-	default:
-		t, err = parsePlain(raw)
-	}
+// Parse reads a URL of one of [scheme.Remote]. Errors show no user and no password.
+func Parse(raw string) (*Target, error) {
+	name, err := scheme.Of(raw)
 	if err != nil {
 		return nil, err
 	}
-	t.tune()
-	return t, nil
+	_, rest, _ := strings.Cut(raw, "://")
+	switch {
+	case slices.Contains(scheme.Cluster, name):
+		return parseCluster(strings.TrimSuffix(name, "-cluster"), rest)
+	case slices.Contains(scheme.Sentinel, name):
+		return parseSentinel(strings.TrimSuffix(name, "-sentinel"), rest)
+	}
+	return parsePlain(raw)
 }
 
 // parsePlain understands the URLs of go-redis itself.
-func parsePlain(raw string) (*target, error) {
+func parsePlain(raw string) (*Target, error) {
 	u, err := split(raw)
 	if err != nil {
 		return nil, err
@@ -77,31 +66,30 @@ func parsePlain(raw string) (*target, error) {
 	q := u.Query()
 	switch {
 	case u.Scheme != "unix" && q.Has("master_name"):
-		o, err := redis.ParseFailoverURL(u.String())
-		return &target{failover: o}, plain(err)
+		return parseFailover(u)
 	case u.Scheme != "unix" && q.Has("addr"):
 		if err := noPath(u); err != nil {
 			return nil, err
 		}
 		o, err := redis.ParseClusterURL(u.String())
-		return &target{cluster: o}, plain(err)
+		return &Target{Cluster: o}, plain(err)
 	}
 	detect := u.Scheme != "unix"
 	if q.Has("cluster") {
 		if v := q.Get("cluster"); v != "false" {
-			return nil, fmt.Errorf("goredis: option cluster is %q; want false, or the scheme redis-cluster", v)
+			return nil, fmt.Errorf("option cluster is %q; want false, or the scheme redis-cluster", v)
 		}
 		detect = false
 		q.Del("cluster")
 		u.RawQuery = q.Encode()
 	}
 	o, err := redis.ParseURL(u.String())
-	return &target{single: o, detect: detect}, plain(err)
+	return &Target{Single: o, Detect: detect}, plain(err)
 }
 
 // parseCluster and parseSentinel take what follows "://", because net/url
 // accepts one host only.
-func parseCluster(plainScheme, rest string) (*target, error) {
+func parseCluster(plainScheme, rest string) (*Target, error) {
 	u, err := splitHosts(plainScheme, rest, redisPort)
 	if err != nil {
 		return nil, err
@@ -110,21 +98,21 @@ func parseCluster(plainScheme, rest string) (*target, error) {
 		return nil, err
 	}
 	o, err := redis.ParseClusterURL(u.String())
-	return &target{cluster: o}, plain(err)
+	return &Target{Cluster: o}, plain(err)
 }
 
-func parseSentinel(plainScheme, rest string) (*target, error) {
+func parseSentinel(plainScheme, rest string) (*Target, error) {
 	u, err := splitHosts(plainScheme, rest, sentinelPort)
 	if err != nil {
 		return nil, err
 	}
 	master, db, _ := strings.Cut(strings.Trim(u.Path, "/"), "/")
 	if master == "" {
-		return nil, errors.New("goredis: a Sentinel URL names the master: redis-sentinel://host:port/name")
+		return nil, errors.New("a Sentinel URL names the master: redis-sentinel://host:port/name")
 	}
 	q := u.Query()
 	if q.Has("master_name") || q.Has("username") || q.Has("password") {
-		return nil, errors.New("goredis: in a Sentinel URL the master's name is its path, and the servers' user and password come before the host")
+		return nil, errors.New("in a Sentinel URL the master's name is its path, and the servers' user and password come before the host")
 	}
 	q.Set("master_name", master)
 	if u.User != nil {
@@ -139,8 +127,18 @@ func parseSentinel(plainScheme, rest string) (*target, error) {
 		q.Del("sentinel_password")
 	}
 	u.Path, u.RawQuery = "/"+db, q.Encode()
+	return parseFailover(u)
+}
+
+func parseFailover(u *url.URL) (*Target, error) {
 	o, err := redis.ParseFailoverURL(u.String())
-	return &target{failover: o}, plain(err)
+	if err != nil {
+		return nil, plain(err)
+	}
+	if o.RouteByLatency || o.RouteRandomly || o.ReplicaOnly {
+		return nil, errors.New("a replica may be behind, so commands go to the master: leave out route_by_latency, route_randomly and replica_only")
+	}
+	return &Target{Failover: o}, nil
 }
 
 // split parses a URL and makes sure that no part of a password has strayed into
@@ -148,10 +146,10 @@ func parseSentinel(plainScheme, rest string) (*target, error) {
 func split(raw string) (*url.URL, error) {
 	u, err := url.Parse(raw)
 	if err != nil || strings.Contains(u.Path, "@") && u.Scheme != "unix" || strings.Contains(u.RawQuery, "@") || strings.Contains(u.Fragment, "@") {
-		return nil, errMalformed
+		return nil, scheme.ErrMalformed
 	}
 	if u.Fragment != "" {
-		return nil, errMalformed
+		return nil, scheme.ErrMalformed
 	}
 	return u, nil
 }
@@ -172,7 +170,7 @@ func splitHosts(plainScheme, rest, port string) (*url.URL, error) {
 	for i, h := range hosts {
 		hu, err := split("redis://" + h)
 		if err != nil || hu.Hostname() == "" || hu.Path != "" {
-			return nil, errMalformed
+			return nil, scheme.ErrMalformed
 		}
 		if hu.Port() == "" {
 			hosts[i] = net.JoinHostPort(hu.Hostname(), port)
@@ -193,7 +191,7 @@ func splitHosts(plainScheme, rest, port string) (*url.URL, error) {
 // noPath refuses a database number, which go-redis would ignore on a cluster.
 func noPath(u *url.URL) error {
 	if p := strings.Trim(u.Path, "/"); p != "" && p != "0" {
-		return errors.New("goredis: a cluster has no numbered databases: leave out the URL's path")
+		return errors.New("a cluster has no numbered databases: leave out the URL's path")
 	}
 	return nil
 }
@@ -205,27 +203,7 @@ func plain(err error) error {
 		return nil
 	}
 	if _, ok := errors.AsType[*url.Error](err); ok {
-		return errMalformed
+		return scheme.ErrMalformed
 	}
-	return fmt.Errorf("goredis: %s", strings.TrimPrefix(err.Error(), "redis: "))
-}
-
-// tune sets what suits coordination. Commands are resent by this package alone,
-// so go-redis is to try once; and a connection whose reply did not come by a
-// call's deadline is given up, so that one broken connection does not take calls
-// until its read time-out.
-func (t *target) tune() {
-	switch {
-	case t.single != nil:
-		t.single.MaxRetries, t.single.DialerRetries = -1, 1
-		t.single.ContextTimeoutEnabled = true
-		t.single.MaintNotificationsConfig = noNotifications()
-	case t.failover != nil:
-		t.failover.MaxRetries, t.failover.DialerRetries = -1, 1
-		t.failover.ContextTimeoutEnabled = true
-	case t.cluster != nil:
-		t.cluster.MaxRetries, t.cluster.DialerRetries = -1, 1
-		t.cluster.ContextTimeoutEnabled = true
-		t.cluster.MaintNotificationsConfig = noNotifications()
-	}
+	return fmt.Errorf("%s", strings.TrimPrefix(err.Error(), "redis: "))
 }
