@@ -108,7 +108,7 @@ func (b *backend) openGroup(of *redisurl.Target, prefix string, log *slog.Logger
 	return nil
 }
 
-// metrics returns those of the group, if there is one.
+// metrics returns the metrics of the group, if there is one.
 func (b *backend) metrics(srv *server.Server) []prometheus.Collector {
 	if b.group == nil {
 		return nil
