@@ -41,7 +41,7 @@ func TestUsage(t *testing.T) {
 		{"serve --maxmemory=1GiB --maxmemory-policy=lru", `unknown policy "lru"; want noeviction, allkeys-lru, `},
 		{"serve --maxmemory=much", `"much" is not a size`},
 		{"serve --dir=/data --fsync=daily", `unknown policy "daily"; want always, everysec or never`},
-		{"serve --backend=http://x", `URL scheme "http" is not known; want redis, rediss, unix and embedded`},
+		{"serve --backend=http://x", `URL scheme "http" is not known; want redis, rediss, unix, redis-sentinel, rediss-sentinel, redis-cluster, rediss-cluster and embedded`},
 		{"serve --password=a --password-file=b", "give one"},
 		{"lock", "the -- is missing"},
 		{"lock deploy true", "the -- is missing"},
