@@ -200,6 +200,20 @@ func TestNamesInArchitectureExist(t *testing.T) {
 	}
 }
 
+// server.session once had 182 methods. What it gains belongs to a type of its own, with its fields.
+func TestSessionIsSmall(t *testing.T) {
+	const most = 60
+	method, n := regexp.MustCompile(`(?m)^func \(\w+ \*?session\) `), 0
+	for file, text := range sources(t, ".go") {
+		if path.Dir(file) == "internal/server" {
+			n += len(method.FindAllString(text, -1))
+		}
+	}
+	if n == 0 || n >= most {
+		t.Errorf("internal/server.session has %d methods; want fewer than %d", n, most)
+	}
+}
+
 var (
 	codeSpan     = regexp.MustCompile("`([^`\n]+)`")
 	qualified    = regexp.MustCompile(`^([a-z][a-z0-9_/]*)\.([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)?)$`)
