@@ -1,3 +1,5 @@
+//go:build !quick
+
 package redoubt_test
 
 import (

@@ -109,9 +109,9 @@ func TestKeys(t *testing.T) {
 	t.Parallel()
 	c := newLocalClient(t)
 	odd := errors.New("odd")
-	users, err := cache.New(c, cache.Options[uint8, []byte]{
+	users, err := cache.New(c, cache.Options[int64, []byte]{
 		Name: "users", TTL: time.Minute, Codec: cache.Bytes(),
-		CheckKey: func(k uint8) error {
+		CheckKey: func(k int64) error {
 			if k%2 == 1 {
 				return odd
 			}
@@ -120,7 +120,7 @@ func TestKeys(t *testing.T) {
 	})
 	must(t, err)
 	defer func() { _ = users.Close() }()
-	v, found, err := users.Get(t.Context(), 42, func(_ context.Context, k uint8) ([]byte, bool, error) { return []byte{k, 0}, true, nil })
+	v, found, err := users.Get(t.Context(), 42, func(_ context.Context, k int64) ([]byte, bool, error) { return []byte{byte(k), 0}, true, nil })
 	if string(v) != "*\x00" || !found || err != nil {
 		t.Errorf("got %q, %v, %v", v, found, err)
 	}
@@ -128,7 +128,7 @@ func TestKeys(t *testing.T) {
 	is(t, err, cache.ErrInvalidKey)
 	is(t, err, odd)
 	is(t, users.Set(t.Context(), 43, nil), odd)
-	is(t, users.InvalidateMany(t.Context(), []uint8{42, 43}), odd)
+	is(t, users.InvalidateMany(t.Context(), []int64{42, 43}), odd)
 
 	texts, err := cache.New(c, cache.Options[string, string]{Name: "texts", TTL: time.Minute})
 	must(t, err)
@@ -165,9 +165,6 @@ func TestOptionsAreChecked(t *testing.T) {
 		if _, err := cache.New(c, o); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("want %q, got %v", want, err)
 		}
-	}
-	if _, err := cache.New(nil, cache.Options[[2]int, string]{}); err == nil || strings.Count(err.Error(), "\n") != 3 {
-		t.Errorf("want four faults, got %v", err)
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/redoubt-go/redoubt/internal/test/clienttest"
 	"github.com/redoubt-go/redoubt/internal/test/faultnet"
 	"github.com/redoubt-go/redoubt/internal/test/redistest"
+	"github.com/redoubt-go/redoubt/internal/test/slow"
 	"github.com/redoubt-go/redoubt/lock"
 )
 
@@ -106,6 +107,7 @@ func (m *masters) holding(lease *lock.Lease) (n int) {
 // reachable, whatever happens to the others and their clocks, and no two are
 // valid at a time; masters that return hold it again.
 func TestQuorumWithEverySubset(t *testing.T) {
+	slow.Test(t, "it tries every subset of five masters")
 	for _, n := range []int{1, 3, 5} {
 		if n == 5 && testing.Short() {
 			continue // for time: each subset waits for connections that are cut off

@@ -212,7 +212,7 @@ func pause(ctx context.Context, d time.Duration) {
 
 // putAll puts messages of every sort until ctx ends.
 func (c *crew) putAll(ctx context.Context, rng *rand.Rand, q *queue.Queue[string], name string, who int) {
-	kinds := []string{plain, plain, slow, fails, panics, snooze, after}
+	kinds := []string{plain, plain, long, fails, panics, snooze, after}
 	group := fmt.Sprint(who)
 	for n := 0; ctx.Err() == nil; n++ {
 		rs := make([]queue.Request[string], 0, 4)

@@ -14,6 +14,7 @@ import (
 	"github.com/redoubt-go/redoubt/internal/test/await"
 	"github.com/redoubt-go/redoubt/internal/test/faults"
 	"github.com/redoubt-go/redoubt/internal/test/redistest"
+	"github.com/redoubt-go/redoubt/internal/test/slow"
 	"github.com/redoubt-go/redoubt/internal/test/testenv"
 	"github.com/redoubt-go/redoubt/queue"
 )
@@ -28,6 +29,7 @@ import (
 // Promise: Once a put has returned, its message is handed to a handler until one returns nil, the
 // message is dead, or it is cancelled.
 func TestKills(t *testing.T) {
+	slow.Test(t, "it kills consumers at work")
 	messages, killed, restarts, delay := 600, 6, 1, time.Second
 	if os.Getenv("QUEUE_FAULTS") == "full" {
 		messages, killed, restarts, delay = 100_000, 200, 20, 100*time.Second

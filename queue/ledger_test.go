@@ -19,7 +19,7 @@ import (
 const (
 	plain  = "plain"
 	brief  = "brief"  // takes a moment
-	slow   = "slow"   // takes as long as its lease, and longer
+	long   = "slow"   // takes as long as its lease, and longer
 	linger = "linger" // takes seconds, unless its context ends
 	fails  = "fails"  // the first time
 	panics = "panics" // the first time
@@ -71,7 +71,7 @@ func told(note1 func(note)) queue.Handler[string] {
 		switch {
 		case kind == brief:
 			pause(ctx, 20*time.Millisecond)
-		case kind == slow:
+		case kind == long:
 			pause(ctx, faults.TTL+faults.TTL/3)
 			return ctx.Err()
 		case kind == linger:

@@ -16,6 +16,7 @@ import (
 	"github.com/redoubt-go/redoubt/internal/test/faultnet"
 	"github.com/redoubt-go/redoubt/internal/test/faults"
 	"github.com/redoubt-go/redoubt/internal/test/redistest"
+	"github.com/redoubt-go/redoubt/internal/test/slow"
 	"github.com/redoubt-go/redoubt/internal/test/testenv"
 	wire "github.com/redoubt-go/redoubt/internal/wire/queue"
 	"github.com/redoubt-go/redoubt/queue"
@@ -314,6 +315,7 @@ func TestSkewedClock(t *testing.T) {
 
 // Ten thousand ids at once are more than a Lua call takes arguments.
 func TestLargeBatches(t *testing.T) {
+	slow.Test(t, "its batches are as large as they may be")
 	each(t, func(t *testing.T, e *env) {
 		q := e.queue(t, queue.Options{Lease: time.Minute})
 		at := time.Now().Add(time.Second)

@@ -14,6 +14,7 @@ import (
 	"github.com/redoubt-go/redoubt/internal/test/clienttest"
 	"github.com/redoubt-go/redoubt/internal/test/faultnet"
 	"github.com/redoubt-go/redoubt/internal/test/redistest"
+	"github.com/redoubt-go/redoubt/internal/test/slow"
 	"github.com/redoubt-go/redoubt/internal/test/testenv"
 	"github.com/redoubt-go/redoubt/stock"
 )
@@ -263,6 +264,7 @@ func TestScriptFlush(t *testing.T) {
 //
 // Promise: With appendonly and appendfsync always, acknowledged calls survive a killed server.
 func TestKilledServer(t *testing.T) {
+	slow.Test(t, "it kills servers at work")
 	t.Parallel()
 	const units = 1000
 	server := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")

@@ -1,51 +1,18 @@
+//go:build !quick
+
 package tests
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"strconv"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/redis/rueidis"
-
-	"github.com/redoubt-go/redoubt"
-	"github.com/redoubt-go/redoubt/goredis"
-	"github.com/redoubt-go/redoubt/internal/proxy"
-	"github.com/redoubt-go/redoubt/internal/server"
-	"github.com/redoubt-go/redoubt/internal/test/redistest"
-	"github.com/redoubt-go/redoubt/internal/test/servertest"
 )
-
-const patience = 30 * time.Second
-
-// serve runs a server in front of a redis-server of its own.
-func serve(t *testing.T) (addr string) {
-	t.Helper()
-	backend, err := proxy.ParseURL(redistest.Start(t).URL())
-	if err != nil {
-		t.Fatal(err)
-	}
-	rdb := redis.NewClient(&redis.Options{Addr: backend.Addr})
-	conn, err := goredis.Wrap(rdb)
-	if err != nil {
-		t.Fatal(err)
-	}
-	client, err := redoubt.New(conn, redoubt.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = client.Close()
-		_ = rdb.Close()
-	})
-	srv, err := server.New(server.Options{Backend: backend, Client: client})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return servertest.Serve(t, srv)
-}
 
 func open(t *testing.T, o rueidis.ClientOption) rueidis.Client {
 	t.Helper()
@@ -176,6 +143,69 @@ func TestRueidisDedicated(t *testing.T) {
 	}
 	if n, err := c.Do(ctx, c.B().Publish().Channel("ch").Message("hello").Build()).AsInt64(); n != 1 || err != nil {
 		t.Errorf("PUBLISH: %d %v", n, err)
+	}
+	select {
+	case m := <-got:
+		if m != "hello" {
+			t.Errorf("message %q", m)
+		}
+	case <-ctx.Done():
+		t.Fatal("no message")
+	}
+}
+
+// TestPoolRueidis: rueidis works on a pool without its cache, for which a server would
+// have to tell it of what changes.
+func TestPoolRueidis(t *testing.T) {
+	addr := servePool(t)
+	if _, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{addr}}); !errors.Is(err, rueidis.ErrNoCache) {
+		t.Errorf("with its cache: %v", err)
+	}
+	c := open(t, rueidis.ClientOption{InitAddress: []string{addr}, DisableCache: true})
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	var wg sync.WaitGroup
+	for u := range 16 {
+		wg.Go(func() {
+			for i := range 50 {
+				key := fmt.Sprintf("user%d:%d", u, i)
+				if err := c.Do(ctx, c.B().Set().Key(key).Value("is "+key).Build()).Error(); err != nil {
+					t.Error(err)
+				}
+				if got, err := c.Do(ctx, c.B().Get().Key(key).Build()).ToString(); err != nil || got != "is "+key {
+					t.Errorf("%s is %q, %v", key, got, err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	err := c.Dedicated(func(d rueidis.DedicatedClient) error {
+		for _, r := range d.DoMulti(ctx,
+			d.B().Watch().Key("w").Build(), d.B().Multi().Build(), d.B().Set().Key("w").Value("1").Build(), d.B().Exec().Build()) {
+			if err := r.Error(); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Errorf("a transaction: %v", err)
+	}
+	got, heard := make(chan string, 1), make(chan struct{})
+	hooked, release := c.Dedicate()
+	defer release()
+	hooked.SetPubSubHooks(rueidis.PubSubHooks{
+		OnMessage:      func(m rueidis.PubSubMessage) { got <- m.Message },
+		OnSubscription: func(rueidis.PubSubSubscription) { close(heard) },
+	})
+	hooked.Do(ctx, hooked.B().Psubscribe().Pattern("ne?s").Build())
+	select {
+	case <-heard:
+	case <-ctx.Done():
+		t.Fatal("no confirmation")
+	}
+	if n, err := c.Do(ctx, c.B().Publish().Channel("news").Message("hello").Build()).AsInt64(); n != 1 || err != nil {
+		t.Errorf("PUBLISH: %d, %v", n, err)
 	}
 	select {
 	case m := <-got:

@@ -9,9 +9,11 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt/internal/command"
+	"github.com/redoubt-go/redoubt/internal/test/slow"
 )
 
 func TestUsage(t *testing.T) {
+	slow.Test(t, "it starts the command line in many ways")
 	for _, c := range []struct{ args, want string }{
 		{"nope", `unknown command "nope"`},
 		{"srve", `unknown command "srve"; did you mean "serve"?`},

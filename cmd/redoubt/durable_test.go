@@ -18,6 +18,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redoubt-go/redoubt/internal/engine"
+	"github.com/redoubt-go/redoubt/internal/test/slow"
 )
 
 // dial returns a client without retries.
@@ -57,6 +58,7 @@ func writeUntilEnd(t *testing.T, addr string, enough int64, then func()) []int64
 }
 
 func TestDurable(t *testing.T) {
+	slow.Test(t, "it kills servers that keep a log")
 	for _, c := range []struct {
 		fsync string
 		sig   syscall.Signal

@@ -9,11 +9,13 @@ import (
 
 	"github.com/redoubt-go/redoubt/internal/test/clienttest"
 	"github.com/redoubt-go/redoubt/internal/test/redistest"
+	"github.com/redoubt-go/redoubt/internal/test/slow"
 	wire "github.com/redoubt-go/redoubt/internal/wire/ratelimit"
 	"github.com/redoubt-go/redoubt/ratelimit"
 )
 
 func TestLimit(t *testing.T) {
+	slow.Test(t, "it starts a process for each call")
 	check := func(t *testing.T, url string) {
 		limit := func(code int, verb string, args ...string) (stdout, stderr string) {
 			t.Helper()

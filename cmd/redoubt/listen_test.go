@@ -19,6 +19,7 @@ import (
 
 	"github.com/redoubt-go/redoubt/internal/test/certtest"
 	"github.com/redoubt-go/redoubt/internal/test/redistest"
+	"github.com/redoubt-go/redoubt/internal/test/slow"
 )
 
 // startDoors starts serve on a plain address, one with TLS and a unix socket, and returns them.
@@ -94,6 +95,7 @@ func TestServeTLS(t *testing.T) {
 // TestCertificatesChangeUnderLoad: while clients connect all the time, the certificate is renewed again and again,
 // by a symbolic link and by SIGHUP. No client fails. A wrong key changes nothing, and the log names the file.
 func TestCertificatesChangeUnderLoad(t *testing.T) {
+	slow.Test(t, "it changes certificates under load")
 	ours := certtest.New(t)
 	dir := t.TempDir()
 	renew := func(version string) (serial string) {

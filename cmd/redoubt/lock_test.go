@@ -105,6 +105,7 @@ func TestReleaseWakesTheNext(t *testing.T) {
 //
 // Promise: Of all commands under one lock only one runs at a time.
 func TestLocksExclude(t *testing.T) {
+	slow.Test(t, "many processes compete for a lock")
 	eachServer(t, func(t *testing.T, url string) {
 		dir := t.TempDir()
 		witness, log := filepath.Join(dir, "witness"), filepath.Join(dir, "log")

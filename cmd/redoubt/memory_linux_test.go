@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/redoubt-go/redoubt/internal/test/slow"
 )
 
 // resident returns the peak resident memory of a process, in bytes.
@@ -32,6 +34,7 @@ func resident(t *testing.T, pid int) int64 {
 // docs/engine.md, while keys are evicted and the log is compacted. It takes seconds to write several times the
 // limit.
 func TestMemoryIsKept(t *testing.T) {
+	slow.Test(t, "it fills the memory of a server")
 	const limit, base = 48 << 20, 64 << 20
 	s := startServe(t, "--dir="+t.TempDir(), fmt.Sprintf("--maxmemory=%d", limit), "--maxmemory-policy=allkeys-lru")
 	rdb := dial(t, s.addr)
@@ -76,6 +79,7 @@ func TestMemoryIsKept(t *testing.T) {
 // subscribers use no more memory than docs/engine.md states, and the server keeps serving another client.
 // MEMORY=full has 9,000 idle clients, and ten times as many others.
 func TestClientsKeepToTheirBudget(t *testing.T) {
+	slow.Test(t, "it connects hundreds of clients")
 	const maxMemory, base, each = 16 << 20, 64 << 20, 6 << 10
 	clients, idle, many := 32<<20, 1000, 50
 	if os.Getenv("MEMORY") == "full" {

@@ -15,6 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redoubt-go/redoubt/internal/test/redistest"
+	"github.com/redoubt-go/redoubt/internal/test/slow"
 	"github.com/redoubt-go/redoubt/internal/transfer"
 )
 
@@ -266,6 +267,7 @@ func TestMovePasswords(t *testing.T) {
 
 // TestInterruptedImport: the message has the number of keys that were written.
 func TestInterruptedImport(t *testing.T) {
+	slow.Test(t, "it interrupts imports of many keys")
 	r := redistest.Start(t)
 	r.CLI("DEBUG", "POPULATE", "200000", "key", "50")
 	s := startServe(t)

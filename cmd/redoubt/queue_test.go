@@ -15,6 +15,7 @@ import (
 
 	"github.com/redoubt-go/redoubt/internal/test/clienttest"
 	"github.com/redoubt-go/redoubt/internal/test/redistest"
+	"github.com/redoubt-go/redoubt/internal/test/slow"
 	"github.com/redoubt-go/redoubt/internal/transfer"
 	wire "github.com/redoubt-go/redoubt/internal/wire/queue"
 	"github.com/redoubt-go/redoubt/queue"
@@ -57,6 +58,7 @@ func kill(t *testing.T, url, name string, n int) {
 }
 
 func TestQueue(t *testing.T) {
+	slow.Test(t, "it starts a process for each call")
 	check := func(t *testing.T, url string) {
 		q := func(code int, verb string, args ...string) (stdout, stderr string) {
 			t.Helper()

@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redoubt-go/redoubt/internal/test/redistest"
+	"github.com/redoubt-go/redoubt/internal/test/slow"
 	"github.com/redoubt-go/redoubt/scan"
 )
 
@@ -209,6 +210,7 @@ func TestCompletion(t *testing.T) {
 
 // An interrupted run prints how far it got and how to continue, and the rest misses no key.
 func TestInterruptedDel(t *testing.T) {
+	slow.Test(t, "it interrupts deletions of many keys")
 	s := redistest.Start(t)
 	rdb := redis.NewClient(&redis.Options{Addr: s.Addr()})
 	defer rdb.Close()

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/redoubt-go/redoubt/internal/test/slow"
 )
 
 // marker is a part of every secret of TestNoSecretIsShown, and of no other text. It is a number, so that it is also a
@@ -39,6 +41,7 @@ func urls(server string) []string {
 //
 // Promise: Redoubt shows no password in a log, an error, INFO or a metric, even if a URL or a file is malformed.
 func TestNoSecretIsShown(t *testing.T) {
+	slow.Test(t, "it starts the command line in many ways")
 	dir := t.TempDir()
 	t.Chdir(dir)
 	if err := os.WriteFile("dump.rdb", []byte("REDIS0010\xff\x00\x00\x00\x00\x00\x00\x00\x00"), 0o600); err != nil {

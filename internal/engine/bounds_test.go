@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt/internal/resp"
+	"github.com/redoubt-go/redoubt/internal/test/slow"
 	"github.com/redoubt-go/redoubt/internal/test/threadtime"
 )
 
@@ -190,6 +191,7 @@ func TestManyScripts(t *testing.T) {
 // TestManyNames wants what a million names cost to grow with their number, not
 // with its square: commands that hold locks meanwhile.
 func TestManyNames(t *testing.T) {
+	slow.Test(t, "it makes a great many names")
 	const n = 100_000
 	threadtime.Lock(t)
 	e := open(t, Options{})

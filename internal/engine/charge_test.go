@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt/internal/test/randtest"
+	"github.com/redoubt-go/redoubt/internal/test/slow"
 )
 
 // recount walks a value and returns what size says without.
@@ -121,6 +122,7 @@ func TestAccounts(t *testing.T) {
 // TestAccountsAreOfWhatIsThere compares the accounts with what Go's allocator
 // has handed out.
 func TestAccountsAreOfWhatIsThere(t *testing.T) {
+	slow.Test(t, "it compares the account of memory after thousands of commands")
 	const keys = 20_000
 	for _, c := range []struct{ name, line string }{
 		{"short strings", "SET k%d 0123456789"},

@@ -11,6 +11,7 @@ import (
 	"github.com/redoubt-go/redoubt/internal/rdb"
 	"github.com/redoubt-go/redoubt/internal/resp"
 	"github.com/redoubt-go/redoubt/internal/test/randtest"
+	"github.com/redoubt-go/redoubt/internal/test/slow"
 )
 
 // longCommands are commands that go over much data. Each of the keys has some megabytes, 20,000
@@ -99,6 +100,7 @@ func longWords(t *testing.T, s *Session, line string) (words [][]byte) {
 // the command looks at least once, and replies. It takes some seconds on a busy machine
 // because the keys need so many elements.
 func TestCommandsOfScriptsStop(t *testing.T) {
+	slow.Test(t, "it stops each command that may take long")
 	e := open(t, Options{Journal: noJournal{}})
 	longData(e)
 	for _, line := range longCommands {

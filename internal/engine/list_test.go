@@ -6,11 +6,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/redoubt-go/redoubt/internal/test/slow"
 )
 
 // TestListAgainstSlice does random changes to a list and to a slice, with lengths
 // at which an element's header and a chunk grow.
 func TestListAgainstSlice(t *testing.T) {
+	slow.Test(t, "it compares long lists with a slice")
 	for seed := range uint64(60) {
 		r := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // to be repeated
 		l, want := &list{}, []string{}

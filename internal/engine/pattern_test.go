@@ -4,11 +4,14 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+
+	"github.com/redoubt-go/redoubt/internal/test/slow"
 )
 
 // TestNobodyWaitsForPatterns has a client match a pattern that takes long, and wants others
 // to write, subscribe and leave meanwhile.
 func TestNobodyWaitsForPatterns(t *testing.T) {
+	slow.Test(t, "it runs costly patterns beside other clients")
 	e := open(t, Options{})
 	name := strings.Repeat("a", 300_000)
 	pattern := "*" + strings.Repeat("a", 10_000) + "?b*"

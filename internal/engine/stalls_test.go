@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt/internal/engine/aof"
+	"github.com/redoubt-go/redoubt/internal/test/slow"
 )
 
 // fill makes n elements by a line in which %d stands for a number.
@@ -56,6 +57,7 @@ func probe(e *Engine, stop <-chan struct{}) *histogram {
 //
 // Promise: Work on a large amount of data does not pause other clients.
 func TestLargeWorkDoesNotPause(t *testing.T) {
+	slow.Test(t, "its commands work on very large values")
 	n := thorough(1_000_000, 20_000)
 	for _, w := range []struct {
 		name, fill string

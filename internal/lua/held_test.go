@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redoubt-go/redoubt/internal/test/slow"
 	"github.com/redoubt-go/redoubt/internal/test/threadtime"
 )
 
@@ -200,6 +201,7 @@ func holdTest(t *testing.T, src string) {
 //
 // Promise: Everything that a script keeps alive counts against its memory limit.
 func TestHeldIsCounted(t *testing.T) {
+	slow.Test(t, "it runs a hundred attacks on the memory of scripts")
 	for _, tt := range holders {
 		t.Run(strings.ReplaceAll(tt.name, " ", "-"), func(t *testing.T) {
 			holdTest(t, `local made = 0

@@ -13,6 +13,7 @@ import (
 	"github.com/redoubt-go/redoubt/internal/resp"
 	"github.com/redoubt-go/redoubt/internal/test/randtest"
 	"github.com/redoubt-go/redoubt/internal/test/redistest"
+	"github.com/redoubt-go/redoubt/internal/test/slow"
 )
 
 // extremes are the numbers at which a conversion, a sum of times, a product with 1000 or a
@@ -55,6 +56,7 @@ func mayWait(c *command.Command, number string) bool {
 // a number, on an engine and on a redis-server. Each has a whole reply soon, and the two have
 // the same one where it has no time in it, or else the same error or none. A command that waits for something ends with its client.
 func TestExtremeNumbers(t *testing.T) {
+	slow.Test(t, "it sends thousands of extreme numbers")
 	_, here := start(t, engineURL(t))
 	_, there := start(t, redistest.Start(t).URL())
 	engine, redis := dial(t, here), dial(t, there)

@@ -16,6 +16,7 @@ import (
 	"github.com/redoubt-go/redoubt/internal/proxy"
 	"github.com/redoubt-go/redoubt/internal/resp"
 	"github.com/redoubt-go/redoubt/internal/test/randtest"
+	"github.com/redoubt-go/redoubt/internal/test/slow"
 )
 
 // proxyFaults says how many replies are checked: 10 million with PROXY_FAULTS=full.
@@ -266,6 +267,7 @@ func (c *porter) work(t *testing.T, stop <-chan struct{}) {
 // for their own keys alone, every client has its replies in order, and each value is that
 // of its key. Checks 10 million replies with PROXY_FAULTS=full.
 func TestPoolFaults(t *testing.T) {
+	slow.Test(t, "it kills and pauses the servers of a pool")
 	// The time-out is one that servers without a fault keep on a busy machine too: a
 	// WATCH that is late costs its connection, and says so.
 	for name, timeout := range map[string]time.Duration{"patient": 0, "timeout": 1500 * time.Millisecond} {
@@ -374,6 +376,7 @@ func poolFaults(t *testing.T, timeout time.Duration, most int64) {
 // server between them: one for each version of RESP. 5,000 and 500 with
 // PROXY_FAULTS=full.
 func TestPoolCrowd(t *testing.T) {
+	slow.Test(t, "very many clients use a pool at once")
 	idle, busy := 500, 50
 	if os.Getenv("PROXY_FAULTS") == "full" {
 		idle, busy = 5000, 500

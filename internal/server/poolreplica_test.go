@@ -9,6 +9,7 @@ import (
 	"github.com/redoubt-go/redoubt/internal/proxy"
 	"github.com/redoubt-go/redoubt/internal/resp"
 	"github.com/redoubt-go/redoubt/internal/test/redistest"
+	"github.com/redoubt-go/redoubt/internal/test/slow"
 )
 
 // withReplicas starts a pool of two servers with a replica each, which have "replica" in
@@ -124,6 +125,7 @@ func TestPoolReplicaWithoutData(t *testing.T) {
 // TestPoolReplicaLosesServer: a replica that doesn't follow its server any more, or doesn't
 // answer, is not read until it does.
 func TestPoolReplicaLosesServer(t *testing.T) {
+	slow.Test(t, "it waits for lost servers")
 	p, replicas := withReplicas(t)
 	w := dial(t, p.addr)
 	reads := func(k, value string) {

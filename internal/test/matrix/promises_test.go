@@ -1,3 +1,5 @@
+//go:build !quick
+
 package matrix
 
 // The promises, in the order of the table. A way without a test of one doesn't offer it.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt/internal/resp"
+	"github.com/redoubt-go/redoubt/internal/test/slow"
 )
 
 const (
@@ -42,12 +43,13 @@ type Cluster struct {
 // all slots are served and all replicas are in sync, after some 2.5 s. The
 // nodes are killed when tb ends.
 //
-// args are options for every node, as in [Start].
+// args are options for every node, as in [Start]. Tests of clusters are left to make test-all.
 //
 // A primary that is silent for 2 s is taken for failing, and one of its
 // replicas takes over. With at least three masters, that is: they vote.
 func StartCluster(tb testing.TB, masters, replicasEach int, args ...string) *Cluster {
 	tb.Helper()
+	slow.Test(tb, "it needs a cluster")
 	if masters < 1 || replicasEach < 0 {
 		tb.Fatalf("redistest: a cluster of %d masters with %d replicas each", masters, replicasEach)
 	}

@@ -12,7 +12,8 @@
 // or a valkey-server.
 //
 // A test whose redis-server is missing fails and says what to install. It is
-// never skipped: a suite that skips what it can't run proves nothing.
+// never skipped: a suite that skips what it can't run proves nothing. make test leaves clusters and
+// Sentinels, which take many processes, to make test-all.
 //
 // The package knows no client. It hands out addresses. Functions that take a
 // testing.TB, and all methods of what they return, end the test when they

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/redoubt-go/redoubt/internal/test/slow"
 )
 
 // A Watched is a master that Sentinels watch.
@@ -26,9 +28,11 @@ const (
 
 // StartSentinels runs n Sentinels, and returns when they know each other and the servers. A
 // majority of them decides. conf is more lines for the file of each. A silent master
-// has a successor within some 2 s. They are killed when tb ends.
+// has a successor within some 2 s. They are killed when tb ends. Tests of
+// Sentinels are left to make test-all.
 func StartSentinels(tb testing.TB, n int, watched []Watched, conf ...string) []*Server {
 	tb.Helper()
+	slow.Test(tb, "it needs Sentinels")
 	for range 100 {
 		sentinels, err := startSentinels(tb, n, watched, conf)
 		if err == nil {

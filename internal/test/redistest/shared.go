@@ -5,6 +5,8 @@ import (
 	"slices"
 	"sync"
 	"testing"
+
+	"github.com/redoubt-go/redoubt/internal/test/slow"
 )
 
 // SharedServers returns the addresses of three redis-servers that all tests of this binary share,
@@ -14,9 +16,11 @@ func SharedServers(tb testing.TB) (addrs []string) {
 	return addrsOf(tb, sharedServers)
 }
 
-// SharedCluster returns the addresses of the three nodes of a cluster, like [SharedServers].
+// SharedCluster returns the addresses of the three nodes of a cluster, like [SharedServers]. Tests of
+// clusters are left to make test-all.
 func SharedCluster(tb testing.TB) (addrs []string) {
 	tb.Helper()
+	slow.Test(tb, "it needs a cluster")
 	return addrsOf(tb, sharedCluster)
 }
 
