@@ -49,10 +49,10 @@ type Cluster struct {
 // replicas takes over. With at least three masters, that is: they vote.
 func StartCluster(tb testing.TB, masters, replicasEach int, args ...string) *Cluster {
 	tb.Helper()
-	slow.Test(tb, "it needs a cluster")
 	if masters < 1 || replicasEach < 0 {
 		tb.Fatalf("redistest: a cluster of %d masters with %d replicas each", masters, replicasEach)
 	}
+	slow.Test(tb, "it needs a cluster")
 	c := &Cluster{tb: tb, nodes: make([]*Server, masters*(1+replicasEach))}
 	errs := make([]error, len(c.nodes))
 	var wg sync.WaitGroup
