@@ -19,8 +19,8 @@ HELM := bin/helm-$(HELM_VERSION)
 FUZZTIME ?= 3000x
 
 TESTED := . $(patsubst %/go.mod,%,$(wildcard tests/go.mod examples/go.mod lock/*/go.mod ratelimit/*/go.mod observe/*/go.mod internal/*/go.mod))
-# `make test` leaves the examples out: it would build ten programs.
-QUICK := $(filter-out examples,$(TESTED))
+# `make test` leaves the examples out: it would build ten programs. Fiber takes 25 s of processor time to compile.
+QUICK := $(filter-out examples ratelimit/fiberlimit,$(TESTED))
 MODULES := $(TESTED) $(patsubst %/go.mod,%,$(wildcard bench/go.mod))
 
 # Only the race detector and Vale need a C compiler.
@@ -37,7 +37,7 @@ run: ## Builds and runs `redoubt serve`; ARGS="--backend redis://..." adds to it
 # Tests mostly wait, so three packages run at once. With the race detector they mostly compute, so two run.
 # `make check` vets, so go test does not; without debugging tables the linker takes half as long.
 # With GOGC=400 the compiler takes a fifth less; the tests run without it. The tag quick leaves out the tests of
-# the module tests that need SQLite or a browser: their libraries take over a minute to compile.
+# the module tests that need SQLite, a browser or Gin: their libraries take over a minute to compile.
 # $(call run-tests,NAME,MODULES,FLAGS OF GO TEST,LIMIT OF ONE TEST,WHAT IS NOT RUN) tests modules. It prints a line
 # for each package, then the failed and the skipped tests with their reasons, then a closing line.
 # gotestsum prints this from the output of go test -json; it is a tool of make and no module of ours requires it.
@@ -51,7 +51,7 @@ CLOSING = echo \"== $$NAME: $$((TESTS_TOTAL - TESTS_FAILED - TESTS_SKIPPED)) pas
 
 .PHONY: test
 test: needed $(GOTESTSUM) $(TESTWATCH) ## Runs the tests, in minutes; needs redis-server, memcached, pymemcache, redis-py and ioredis, and installs them if it can
-	$(call run-tests,test,$(QUICK),-tags quick -short -p 3 -parallel 8,3m,left to make test-all: the race detector; the examples; SQL and browsers; what takes long)
+	$(call run-tests,test,$(QUICK),-tags quick -short -p 3 -parallel 8,3m,left to make test-all: the race detector; the examples; SQL, browsers, Gin and Fiber; what takes long)
 
 .PHONY: test-all
 test-all: needed $(GOTESTSUM) $(TESTWATCH) ## Runs all tests with the race detector, the slow ones too
