@@ -200,7 +200,7 @@ func TestNamesInArchitectureExist(t *testing.T) {
 	}
 }
 
-// server.session once had 182 methods. What it gains belongs to a type of its own, with its fields.
+// server.session once had 182 methods. New methods belong to a type of their own, with its fields.
 func TestSessionIsSmall(t *testing.T) {
 	const most = 60
 	method, n := regexp.MustCompile(`(?m)^func \(\w+ \*?session\) `), 0
