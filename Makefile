@@ -21,6 +21,8 @@ FUZZTIME ?= 3000x
 TESTED := . $(patsubst %/go.mod,%,$(wildcard tests/go.mod examples/go.mod lock/*/go.mod ratelimit/*/go.mod observe/*/go.mod internal/*/go.mod))
 # `make test` leaves out the examples, which are ten programs to build, and the modules that bring other libraries.
 QUICK := . tests
+# These packages would be compiled only to skip their tests.
+WHOLE := -e /test/attack -e /test/matrix -e /test/outages
 MODULES := $(TESTED) $(patsubst %/go.mod,%,$(wildcard bench/go.mod))
 
 # Only the race detector and Vale need a C compiler.
@@ -39,26 +41,25 @@ run: ## Builds and runs `redoubt serve`; ARGS="--backend redis://..." adds to it
 # With GOGC=400 the compiler takes a fifth less; the tests run without it. The tag quick leaves out the
 # files of tests whose imports take the compiler longest: SQLite, a browser, rueidis, OpenTelemetry, and the
 # external tests of the root, for which it compiles everything a second time.
-comma := ,
-# $(call run-tests,NAME,MODULES,FLAGS OF GO TEST,LIMIT OF ONE TEST,WHAT IS NOT RUN) tests modules. It prints a line
+# $(call run-tests,NAME,MODULES,FLAGS OF GO TEST,LIMIT OF ONE TEST,WHAT IS NOT RUN,PACKAGES) tests modules. It prints a line
 # for each package, then the failed and the skipped tests with their reasons, then a closing line.
 # gotestsum prints this from the output of go test -json; it is a tool of make and no module of ours requires it.
 define run-tests
 @NAME="make $(1)" LEFT="$(5)" START=$$(date +%s) "$(GOTESTSUM)" --format pkgname --post-run-command 'sh -c "$(CLOSING)"' --raw-command -- sh -c ' \
 	code=0; for m in $(2); do \
-		(cd $$m && GOGC=400 go test -json -vet=off -ldflags=-w $(3) -timeout 30m -exec "env -u GOGC $(CURDIR)/$(TESTWATCH) -limit $(4)" ./...) || code=1; \
+		(cd $$m && GOGC=400 go test -json -vet=off -ldflags=-w $(3) -timeout 30m -exec "env -u GOGC $(CURDIR)/$(TESTWATCH) -limit $(4)" $(6)) || code=1; \
 	done; exit $$code'
 endef
 CLOSING = echo \"== $$NAME: $$((TESTS_TOTAL - TESTS_FAILED - TESTS_SKIPPED)) passed, $$TESTS_FAILED failed, $$TESTS_SKIPPED skipped (reasons above) in $$(( $$(date +%s) - START )) s; $$LEFT\"
 
 .PHONY: test
 test: needed $(GOTESTSUM) $(TESTWATCH) ## Runs the tests, in minutes; needs redis-server, memcached, pymemcache, redis-py and ioredis, and installs them if it can
-	$(call run-tests,test,$(QUICK),-tags quick -short -p 3 -parallel 8,3m,left to make test-all: the race detector; clusters and Sentinels; the other modules; SQL$(comma) browsers and more clients; what takes long)
+	$(call run-tests,test,$(QUICK),-tags quick -short -p 3 -parallel 8,3m,left to make test-all: the race detector; clusters and Sentinels; the other modules; SQL and browsers; rueidis; what takes long,$$(go list ./... | grep -v $(WHOLE)))
 
 .PHONY: test-all
 test-all: needed $(GOTESTSUM) $(TESTWATCH) ## Runs all tests with the race detector, the slow ones too
 	@test -n "$(RACE)" || echo "== no C compiler: testing without the race detector"
-	$(call run-tests,test-all,$(TESTED),$(RACE) -p 2 -parallel 4,5m,left out: what takes hours: see CONTRIBUTING.md)
+	$(call run-tests,test-all,$(TESTED),$(RACE) -p 2 -parallel 4,5m,left out: what takes hours: see CONTRIBUTING.md,./...)
 
 $(GOTESTSUM):
 	@echo "== building gotestsum $(GOTESTSUM_VERSION), once"

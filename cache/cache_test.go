@@ -105,43 +105,6 @@ type filterFunc func(item string) (bool, error)
 
 func (f filterFunc) MayContain(_ context.Context, item string) (bool, error) { return f(item) }
 
-func TestKeys(t *testing.T) {
-	t.Parallel()
-	c := newLocalClient(t)
-	odd := errors.New("odd")
-	users, err := cache.New(c, cache.Options[int64, []byte]{
-		Name: "users", TTL: time.Minute, Codec: cache.Bytes(),
-		CheckKey: func(k int64) error {
-			if k%2 == 1 {
-				return odd
-			}
-			return nil
-		},
-	})
-	must(t, err)
-	defer func() { _ = users.Close() }()
-	v, found, err := users.Get(t.Context(), 42, func(_ context.Context, k int64) ([]byte, bool, error) { return []byte{byte(k), 0}, true, nil })
-	if string(v) != "*\x00" || !found || err != nil {
-		t.Errorf("got %q, %v, %v", v, found, err)
-	}
-	_, _, err = users.Get(t.Context(), 43, nil)
-	is(t, err, cache.ErrInvalidKey)
-	is(t, err, odd)
-	is(t, users.Set(t.Context(), 43, nil), odd)
-	is(t, users.InvalidateMany(t.Context(), []int64{42, 43}), odd)
-
-	texts, err := cache.New(c, cache.Options[string, string]{Name: "texts", TTL: time.Minute})
-	must(t, err)
-	defer func() { _ = texts.Close() }()
-	for _, key := range []string{"", strings.Repeat("x", cache.MaxKey+1)} {
-		_, _, err := texts.Get(t.Context(), key, never(t))
-		is(t, err, cache.ErrInvalidKey)
-	}
-	long := strings.Repeat("}", cache.MaxKey)
-	must(t, texts.Set(t.Context(), long, "x"))
-	gets(t, texts, long, "x", never(t))
-}
-
 func TestOptionsAreChecked(t *testing.T) {
 	t.Parallel()
 	c := newLocalClient(t)

@@ -13,7 +13,7 @@ import (
 )
 
 func TestUsage(t *testing.T) {
-	slow.Test(t, "it starts the command line in many ways")
+	slow.Test(t, "it runs the command line in very many ways")
 	for _, c := range []struct{ args, want string }{
 		{"nope", `unknown command "nope"`},
 		{"srve", `unknown command "srve"; did you mean "serve"?`},

@@ -15,7 +15,7 @@ import (
 )
 
 func TestLimit(t *testing.T) {
-	slow.Test(t, "it starts a process for each call")
+	slow.Test(t, "it runs the command line many times on each kind of server")
 	check := func(t *testing.T, url string) {
 		limit := func(code int, verb string, args ...string) (stdout, stderr string) {
 			t.Helper()

@@ -58,7 +58,7 @@ func kill(t *testing.T, url, name string, n int) {
 }
 
 func TestQueue(t *testing.T) {
-	slow.Test(t, "it starts a process for each call")
+	slow.Test(t, "it runs the command line many times on each kind of server")
 	check := func(t *testing.T, url string) {
 		q := func(code int, verb string, args ...string) (stdout, stderr string) {
 			t.Helper()

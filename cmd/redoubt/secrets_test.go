@@ -41,7 +41,7 @@ func urls(server string) []string {
 //
 // Promise: Redoubt shows no password in a log, an error, INFO or a metric, even if a URL or a file is malformed.
 func TestNoSecretIsShown(t *testing.T) {
-	slow.Test(t, "it starts the command line in many ways")
+	slow.Test(t, "it runs the command line in very many ways")
 	dir := t.TempDir()
 	t.Chdir(dir)
 	if err := os.WriteFile("dump.rdb", []byte("REDIS0010\xff\x00\x00\x00\x00\x00\x00\x00\x00"), 0o600); err != nil {

@@ -191,7 +191,7 @@ func TestManyScripts(t *testing.T) {
 // TestManyNames wants what a million names cost to grow with their number, not
 // with its square: commands that hold locks meanwhile.
 func TestManyNames(t *testing.T) {
-	slow.Test(t, "it makes a great many names")
+	slow.Test(t, "its commands have 100,000 names")
 	const n = 100_000
 	threadtime.Lock(t)
 	e := open(t, Options{})

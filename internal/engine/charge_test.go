@@ -122,7 +122,7 @@ func TestAccounts(t *testing.T) {
 // TestAccountsAreOfWhatIsThere compares the accounts with what Go's allocator
 // has handed out.
 func TestAccountsAreOfWhatIsThere(t *testing.T) {
-	slow.Test(t, "it compares the account of memory after thousands of commands")
+	slow.Test(t, "it asks the allocator about 20,000 keys of each kind")
 	const keys = 20_000
 	for _, c := range []struct{ name, line string }{
 		{"short strings", "SET k%d 0123456789"},

@@ -34,7 +34,7 @@ var growths = map[string]string{
 // grows them to 5 million. The short form leaves 15 ms to a machine on which others
 // run, whose caches are cold: to move 200,000 keys at once takes longer.
 func TestGrowthDoesNotPause(t *testing.T) {
-	slow.Test(t, "it fills stores with millions of keys")
+	slow.Test(t, "it grows each kind of table to 200,000 elements")
 	n, most := thorough(5_000_000, 200_000), time.Duration(thorough(5, 15))*time.Millisecond
 	for name, line := range growths {
 		if only := os.Getenv("ENGINE_GROWTH"); only != "" && only != name {

@@ -13,7 +13,7 @@ import (
 // TestListAgainstSlice does random changes to a list and to a slice, with lengths
 // at which an element's header and a chunk grow.
 func TestListAgainstSlice(t *testing.T) {
-	slow.Test(t, "it compares long lists with a slice")
+	slow.Test(t, "it makes 90,000 changes to lists with large elements")
 	for seed := range uint64(60) {
 		r := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // to be repeated
 		l, want := &list{}, []string{}

@@ -129,7 +129,6 @@ const collide = `local function collide(i) return 2^20 * (1 + i * 2^-20 - i * 2^
 // Promise: Every native function of a script can be stopped, and it counts its work by the bytes that it
 // reads.
 func TestNothingStalls(t *testing.T) {
-	slow.Test(t, "it runs each function of Lua on large values")
 	rt := newTestRuntime(t, Options{})
 	for _, tt := range stalls {
 		t.Run(strings.ReplaceAll(tt.name, " ", "-"), func(t *testing.T) { stallTest(t, rt, tt.src) })

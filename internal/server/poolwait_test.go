@@ -51,7 +51,7 @@ func TestPoolScatters(t *testing.T) {
 // TestPoolWaits: extension commands wait through a pool for what happens on the servers
 // of their keys, and one that is down holds nobody else up.
 func TestPoolWaits(t *testing.T) {
-	slow.Test(t, "many clients wait in a pool")
+	slow.Test(t, "servers of a pool stop while clients wait")
 	p := startPool(t, 3, func(o *proxy.PoolOptions) { o.Tag = "{}" })
 	names := make([]string, 3) // a name on each server
 	for i := 0; slices.Contains(names, ""); i++ {

@@ -1,5 +1,3 @@
-//go:build !quick
-
 package attack
 
 import (

@@ -1,5 +1,3 @@
-//go:build !quick
-
 package attack
 
 var embedded = []topology{engine, durable}

@@ -1,5 +1,3 @@
-//go:build !quick
-
 package matrix
 
 import (
@@ -35,7 +33,7 @@ const (
 // libraries are the ways in of the Go library.
 func libraries() []way {
 	return []way{
-		{name: libraryRESP3, short: true, open: func(t *testing.T, on *reach) *door {
+		{name: libraryRESP3, open: func(t *testing.T, on *reach) *door {
 			if on.engine != nil {
 				return onLibrary(clienttest.New(t, on.engine, "m"), clienttest.New(t, on.engine, "m"))
 			}

@@ -1,5 +1,3 @@
-//go:build !quick
-
 package matrix
 
 import (
@@ -16,6 +14,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/redoubt-go/redoubt/internal/test/slow"
 )
 
 var record = flag.Bool("record", false, "keep what TestMatrix finds in testdata/found.json")
@@ -38,8 +38,6 @@ const stays = 100 * time.Millisecond
 // A way is a way in.
 type way struct {
 	name string
-	// short says that make test runs it too.
-	short bool
 	// open returns what tests what is reached; nil if the way doesn't go there.
 	open func(t *testing.T, on *reach) *door
 }
@@ -94,20 +92,14 @@ func readFound(t *testing.T) outcomes {
 	return o
 }
 
-// TestMatrix runs all cells. It takes half a minute and mostly waits; make test has a
-// short form, with the ways that are marked so.
+// TestMatrix runs all cells. It takes half a minute and mostly waits.
 func TestMatrix(t *testing.T) {
-	if *record && testing.Short() {
-		t.Fatal("-record needs all cells: leave out -short")
-	}
+	slow.Test(t, "it has hundreds of cells, on clusters and Sentinels too")
 	found := outcomes{}
 	var mu sync.Mutex
 	reached := startAll(t)
 	t.Run("cell", func(t *testing.T) {
 		for _, w := range ways() {
-			if testing.Short() && !w.short {
-				continue
-			}
 			for _, on := range reached {
 				d := w.open(t, on)
 				if d == nil {
@@ -147,9 +139,6 @@ func TestMatrix(t *testing.T) {
 			t.Errorf("%s, %s, %s\n   is %s\nwas %q: if it is so on purpose, record it: see the package's documentation", way, on, promise, outcome, want)
 		}
 	})
-	if testing.Short() {
-		return
-	}
 	recorded.all(func(way, on, promise, _ string) {
 		if found[way][on][promise] == "" {
 			t.Errorf("%s, %s, %s: %s has this cell, and no test", way, on, promise, foundFile)

@@ -1,5 +1,3 @@
-//go:build !quick
-
 package matrix
 
 // The promises, in the order of the table. A way without a test of one doesn't offer it.
