@@ -87,7 +87,7 @@ func (c *call) eval(loaded, readOnly bool) {
 	h.run.wrote.Store(false)
 	h.refuses = nil
 	if c.s.limits != nil {
-		h.refuses = c.s.limits(sc.digest)
+		h.refuses = c.s.limits(sc.digest, c.args[3:3+n])
 	}
 	db := c.s.db
 	defer func() {

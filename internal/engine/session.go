@@ -111,9 +111,9 @@ func (s *Session) SetProtocol(p resp.Protocol) {
 	s.pushProto.Store(uint32(p))
 }
 
-// Limits says which commands a script with a digest may not run: refuses returns the error, or "". A nil refuses
-// lets it run all.
-type Limits = func(digest string) (refuses func(args [][]byte) string)
+// Limits says which commands a script with a digest may not run on keys, which it declares: refuses returns the
+// error, or "". A nil refuses lets it run all.
+type Limits = func(digest string, keys [][]byte) (refuses func(args [][]byte) string)
 
 // SetLimits sets the limits of scripts. They are asked at the begin of each script, in the goroutine that runs it.
 func (s *Session) SetLimits(l Limits) { s.limits = l }

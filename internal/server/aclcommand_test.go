@@ -1,9 +1,12 @@
 package server_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/internal/command"
 	"github.com/redoubt-go/redoubt/internal/server"
 	"github.com/redoubt-go/redoubt/internal/test/redistest"
 )
@@ -101,6 +104,28 @@ func TestScriptsHaveTheRightsOfTheirUser(t *testing.T) {
 	if got := here.do("EVAL", "return redis.call('GET','b')", "0"); !strings.Contains(got, "The user executing the script") {
 		t.Errorf("after AUTH: %q", got)
 	}
+}
+
+// TestScriptOfFenceKeepsRights: the script of FENCE.DO runs what its caller says, so that its commands are checked,
+// whoever calls it. The key of the fence itself has no name that a user has rights to.
+func TestScriptOfFenceKeepsRights(t *testing.T) {
+	_, addr := start(t, engineURL(t), func(o *server.Options) {
+		o.Users = map[string]string{"app": "on >pw ~a ~ledger +evalsha +eval +fence.do +get +multi +exec +reset", "all": "on >pw ~* &* +@all"}
+	})
+	all, w := login(t, addr, "all"), login(t, addr, "app")
+	all.want("+OK\r\n", "SET b secret")
+	i := slices.IndexFunc(command.Scripts(), func(s *redoubt.Script) bool { return s.Name() == "fence.guard" })
+	guard := command.Scripts()[i]
+	for _, run := range [][]string{{"EVAL", guard.Source()}, {"EVALSHA", guard.Digest()}} {
+		for _, call := range [][]string{{"GET", "b"}, {"DEL", "a"}, {"FLUSHALL"}} {
+			args := append(slices.Clone(run), "1", "a", "1", "0", itoa(len(call)), "0", "0")
+			if got := w.do(append(args, call...)...); !strings.Contains(got, "The user executing the script can't") {
+				t.Errorf("%s of %q: %q", run[0], call, got)
+			}
+		}
+	}
+	all.want("+OK\r\n", "SET ledger 7")
+	w.want(bulk("7"), "FENCE.DO ledger 7 GET ledger") // the fence's own key doesn't need a right
 }
 
 // TestUnknownIsRefused: rights on what Redoubt doesn't know can't be checked, so that a user with limited rights may

@@ -270,7 +270,7 @@ func (r *direct) dedicate() *dedicated {
 // A limiter is an engine as a back end. The scripts on a connection of OpenWithin may not run what limits refuses:
 // see [Session.SetLimits].
 type limiter interface {
-	OpenWithin(ctx context.Context, limits func(digest string) (refuses func(args [][]byte) string)) (net.Conn, error)
+	OpenWithin(ctx context.Context, limits func(digest string, keys [][]byte) (refuses func(args [][]byte) string)) (net.Conn, error)
 }
 
 // A limited is a back end for connections within limits.
@@ -278,7 +278,7 @@ type limited struct {
 	Backend
 
 	engine limiter
-	limits func(digest string) (refuses func(args [][]byte) string)
+	limits func(digest string, keys [][]byte) (refuses func(args [][]byte) string)
 }
 
 func (l limited) Open(ctx context.Context) (net.Conn, error) {

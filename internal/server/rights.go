@@ -1,11 +1,13 @@
 package server
 
 import (
+	"bytes"
 	"fmt"
 	"strings"
 	"sync"
 	"sync/atomic"
 
+	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/internal/acl"
 	"github.com/redoubt-go/redoubt/internal/command"
 )
@@ -82,11 +84,11 @@ func (r *rights) permitPlain(known *knownKeys, args [][]byte) bool {
 	return k != nil && r.surelyPermit(k, args)
 }
 
-// ownScripts are the digests of the scripts of Redoubt's own commands.
-var ownScripts = sync.OnceValue(func() map[string]bool {
-	all := make(map[string]bool)
+// ownScripts are the scripts of Redoubt's own commands, by their digests.
+var ownScripts = sync.OnceValue(func() map[string]*redoubt.Script {
+	all := make(map[string]*redoubt.Script)
 	for _, s := range command.Scripts() {
-		all[s.Digest()] = true
+		all[s.Digest()] = s
 	}
 	return all
 })
@@ -97,20 +99,33 @@ type scriptLimits struct {
 }
 
 // of returns what a script with this digest may not run, or nil if that is nothing. A script of Redoubt's own uses
-// only its declared keys, so the right to run it is enough.
-func (l *scriptLimits) of(digest string) (refuses func(args [][]byte) string) {
-	u := l.user.Load()
-	if u == nil || ownScripts()[digest] {
+// only its declared keys, so the right to run it is enough. But that of FENCE.DO also runs commands of its caller.
+func (l *scriptLimits) of(digest string, keys [][]byte) (refuses func(args [][]byte) string) {
+	u, own := l.user.Load(), ownScripts()[digest]
+	guards := own != nil && own.Name() == guardScript
+	if u == nil || own != nil && !guards {
 		return nil
 	}
 	r := rights{user: u}
 	return func(args [][]byte) string {
+		if guards && ofGuard(keys, args) {
+			return ""
+		}
 		k := lookupKeys(args[0])
 		if k == nil || !k.Takes(len(args)) {
 			return "" // the engine refuses it
 		}
 		return acl.InScript(r.refusalOfRedis(k, args))
 	}
+}
+
+// guardScript is the name of the script of FENCE.DO.
+const guardScript = "fence.guard"
+
+// ofGuard reports whether the script of FENCE.DO with these keys runs a command for itself: with the first key, which
+// the user has a right to, or which the server made.
+func ofGuard(keys, args [][]byte) bool {
+	return len(keys) > 0 && len(args) > 1 && bytes.Equal(args[1], keys[0]) && (bytes.EqualFold(args[0], []byte("GET")) || bytes.EqualFold(args[0], []byte("SET")))
 }
 
 // Permits reports whether a user may run a command, one of Redis or of Redoubt's own, whose name is first.
