@@ -333,10 +333,10 @@ func (w *worker) hold(ctx context.Context, rng *rand.Rand, kind string, lease *l
 	e.what = ended
 	w.add(kind, e, call, ret)
 	if kind == "mutex" && rng.IntN(2) == 0 { // it doesn't know, or doesn't look
-		while := upTo(rng, 3*faults.TTL) // another writes
+		while := upTo(rng, 6*faults.TTL) // others write
 		w.late.Go(func() {
 			pause(while, ctx.Done())
-			w.write(ctx, kind, e)
+			w.write(context.WithoutCancel(ctx), kind, e) // at the end of the round at the latest
 		})
 	}
 }
