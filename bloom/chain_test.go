@@ -146,7 +146,7 @@ func (e *env) dump(key string) (parts []string, iters []int64) {
 	for iter := int64(1); ; {
 		status, data, err := wire.ReadPart(e.Client.Do(e.T.Context(), wire.ChainReadCmd(key, iter)))
 		must(e.T, err)
-		if status == wire.ChainNowhere {
+		if status == wire.ChainUnknownPart {
 			return parts, iters
 		}
 		iter += int64(len(data))

@@ -294,7 +294,7 @@ func TestChainLoadsLargeParts(t *testing.T) {
 		}{
 			{iters[len(iters)-1], whole, wire.ChainDone},
 			{iters[len(iters)-1] + 1, whole, wire.ChainTooLong},
-			{2 * iters[len(iters)-1], whole, wire.ChainNowhere},
+			{2 * iters[len(iters)-1], whole, wire.ChainUnknownPart},
 		} {
 			if wire.LoadsAtOnce(c.iter, c.data) {
 				t.Errorf("%d bytes are loaded in one step", len(c.data))

@@ -15,8 +15,8 @@
 //	maybe, err := seen.MayContain(ctx, "bob@example.com")
 //
 // If MayContain returns false, the item was never added. If it returns true, the item was added, or the
-// answer is a false positive. Here a filter at its capacity gives a false positive for one in a hundred
-// items that were never added; an emptier filter for fewer. AddMany and MayContainMany take many items
+// answer is a false positive. With this Spec and a full filter, one in a hundred items that were never
+// added gets a false positive; in an emptier filter fewer do. AddMany and MayContainMany take many items
 // in one round trip.
 //
 //   - [Filter.Rebuild] and [Filter.Grow] fill a new generation from the place where the items are
@@ -89,7 +89,7 @@
 // A rebuild makes the keys of the next generation and writes next into the hash. Then it seals the
 // shards of the current generation by one more byte at their end. An Add names the number of seals that
 // its process knows; a shard with one more refuses it. The process then reads the hash, and adds to both
-// generations. Only after that the rebuild calls the iterator. At the end it deletes the old keys first
+// generations. Only then does the rebuild call the iterator. At the end it deletes the old keys first
 // and makes the new generation the current one after that. In the other order, a process that does not
 // know of the change would look at the old keys and miss items that others add to the new ones. A
 // process that finds a lost key reads the hash, at most once a second. An interrupted rebuild blocks

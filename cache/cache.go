@@ -46,7 +46,7 @@ type Cache[K comparable, V any] struct {
 		sync.Mutex
 
 		closed     bool
-		flights    map[string]*flight[K, V]
+		lookups    map[string]*lookup[K, V]
 		refreshing map[string]bool
 	}
 }
@@ -114,7 +114,7 @@ func New[K comparable, V any](client *redoubt.Client, opts Options[K, V]) (*Cach
 		server:     breaker{limit: serverFailures, rest: serverRest},
 	}
 	c.ctx, c.end = context.WithCancel(context.Background())
-	c.mu.flights = map[string]*flight[K, V]{}
+	c.mu.lookups = map[string]*lookup[K, V]{}
 	c.mu.refreshing = map[string]bool{}
 	if opts.Local > 0 {
 		c.local = newLocal[K, V](opts.Local, c.clock, c.id)
@@ -201,7 +201,7 @@ func (c *Cache[K, V]) get(ctx context.Context, key K, load Loader[K, V]) (answer
 			return answer[V]{}, err
 		}
 		if leads {
-			go c.lead(context.WithoutCancel(ctx), []*flight[K, V]{f}, one(load))
+			go c.lead(context.WithoutCancel(ctx), []*lookup[K, V]{f}, one(load))
 		}
 		if a, ok, err := c.await(ctx, f, number); ok || err != nil {
 			if !leads && err == nil {

@@ -92,7 +92,7 @@
 // lease is never sent twice.
 //
 // Within a process, one lookup serves all concurrent callers of a key. A caller that joins it gets the
-// value only if the value is no older than the call: see flight.go.
+// value only if the value is no older than the call: see lookup.go.
 //
 // One caller loads a value again in the background before it expires. The probability of that rises as
 // the expiry comes near: now + δ·β·(-ln rand) ≥ expiry, where δ is how long the load took (Vattani,

@@ -30,9 +30,9 @@ func one[K comparable, V any](load Loader[K, V]) batch[K, V] {
 	}
 }
 
-// load calls the source for flights that have the lease, or whose server can't be reached. It
-// stores the results and settles the flights.
-func (c *Cache[K, V]) load(ctx context.Context, fs []*flight[K, V], load batch[K, V]) {
+// load calls the source for lookups that have the lease, or whose server can't be reached. It
+// stores the results and settles the lookups.
+func (c *Cache[K, V]) load(ctx context.Context, fs []*lookup[K, V], load batch[K, V]) {
 	if len(fs) == 0 {
 		return
 	}
@@ -61,8 +61,8 @@ func (c *Cache[K, V]) load(ctx context.Context, fs []*flight[K, V], load batch[K
 	}
 }
 
-// inNeed returns a stale answer for a flight whose load failed.
-func (c *Cache[K, V]) inNeed(ctx context.Context, f *flight[K, V]) (a answer[V], ok bool) {
+// inNeed returns a stale answer for a lookup whose load failed.
+func (c *Cache[K, V]) inNeed(ctx context.Context, f *lookup[K, V]) (a answer[V], ok bool) {
 	if c.opts.StaleIfError == 0 || f.joined == 0 {
 		return a, false
 	}
@@ -84,7 +84,7 @@ func (c *Cache[K, V]) oldLocal(ctx context.Context, p place[K]) (a answer[V], ok
 
 // ask waits for a free slot and calls the loader. A loader fails if it panics, ends its goroutine,
 // or does not return when its context ends.
-func (c *Cache[K, V]) ask(ctx context.Context, fs []*flight[K, V], load batch[K, V]) []outcome[V] {
+func (c *Cache[K, V]) ask(ctx context.Context, fs []*lookup[K, V], load batch[K, V]) []outcome[V] {
 	ctx, cancel := context.WithTimeout(ctx, c.opts.LoadTimeout)
 	defer context.AfterFunc(c.ctx, cancel)()
 	defer cancel()
@@ -153,8 +153,8 @@ func (c *Cache[K, V]) ended(err error) error {
 	return fmt.Errorf("%w: the load took longer than %v", err, c.opts.LoadTimeout)
 }
 
-// renew renews the leases of flights until stop is called.
-func (c *Cache[K, V]) renew(ctx context.Context, fs []*flight[K, V]) (stop func()) {
+// renew renews the leases of lookups until stop is called.
+func (c *Cache[K, V]) renew(ctx context.Context, fs []*lookup[K, V]) (stop func()) {
 	var cmds []redoubt.Cmd
 	for _, f := range fs {
 		if f.owner != "" {
@@ -185,7 +185,7 @@ func (c *Cache[K, V]) renew(ctx context.Context, fs []*flight[K, V]) (stop func(
 	}
 }
 
-// An ending says whether the lease of a flight existed at its end.
+// An ending says whether the lease of a lookup existed at its end.
 type ending int8
 
 const (
@@ -195,7 +195,7 @@ const (
 )
 
 // store stores the loaded values, or releases the leases.
-func (c *Cache[K, V]) store(ctx context.Context, fs []*flight[K, V], outs []outcome[V]) []ending {
+func (c *Cache[K, V]) store(ctx context.Context, fs []*lookup[K, V], outs []outcome[V]) []ending {
 	endings := make([]ending, len(fs))
 	cmds := make([]redoubt.Cmd, len(fs))
 	ttls := make([]time.Duration, len(fs)) // 0: not stored
@@ -252,7 +252,7 @@ func (c *Cache[K, V]) store(ctx context.Context, fs []*flight[K, V], outs []outc
 
 // giveUp releases, in the background, leases that may have been granted without a reply. Otherwise
 // no process could load until they end.
-func (c *Cache[K, V]) giveUp(ctx context.Context, fs []*flight[K, V]) {
+func (c *Cache[K, V]) giveUp(ctx context.Context, fs []*lookup[K, V]) {
 	var cmds []redoubt.Cmd
 	for _, f := range fs {
 		if f.lost != "" {

@@ -81,12 +81,12 @@ func (c *Cache[K, V]) getMany(ctx context.Context, ps []place[K], load batch[K, 
 		return nil, err
 	}
 	type joined struct {
-		f      *flight[K, V]
+		f      *lookup[K, V]
 		number int
 		leads  bool
 	}
-	var flights []joined
-	var led []*flight[K, V]
+	var lookups []joined
+	var led []*lookup[K, V]
 	var stale []place[K]
 	var seen []string
 	for i, p := range ps {
@@ -105,20 +105,20 @@ func (c *Cache[K, V]) getMany(ctx context.Context, ps []place[K], load batch[K, 
 		}
 		f, number, leads, joinErr := c.join(p, s)
 		if joinErr != nil {
-			err = joinErr // flights that this caller leads already must still be led
+			err = joinErr // lookups that this caller leads already must still be led
 			break
 		}
 		if leads {
 			led = append(led, f)
 		}
-		flights = append(flights, joined{f, number, leads})
+		lookups = append(lookups, joined{f, number, leads})
 	}
 	if len(led) > 0 {
 		go c.lead(context.WithoutCancel(ctx), led, load)
 	}
 	c.refresh(ctx, stale, seen, load)
 	errs := []error{err}
-	for _, j := range flights {
+	for _, j := range lookups {
 		a, ok, err := c.await(ctx, j.f, j.number)
 		switch {
 		case err != nil:

@@ -97,10 +97,10 @@ func (c *Cache[K, V]) answers(ctx context.Context, r redoubt.Reply) bool {
 	return isReply(r.Err)
 }
 
-// attempt asks for the leases of flights. It settles flights whose value has come meanwhile, and
-// flights that the server refuses for good. It returns in granted the flights that may load: they
+// attempt asks for the leases of lookups. It settles lookups whose value has come meanwhile, and
+// lookups that the server refuses for good. It returns in granted the lookups that may load: they
 // have a lease, or no owner if the server can't be reached.
-func (c *Cache[K, V]) attempt(ctx context.Context, fs []*flight[K, V], waiter string) (granted []*flight[K, V], held []waiting[K, V]) {
+func (c *Cache[K, V]) attempt(ctx context.Context, fs []*lookup[K, V], waiter string) (granted []*lookup[K, V], held []waiting[K, V]) {
 	cmds := make([]redoubt.Cmd, len(fs))
 	for i, f := range fs {
 		f.owner = wire.NewID()
@@ -154,7 +154,7 @@ func (c *Cache[K, V]) attempt(ctx context.Context, fs []*flight[K, V], waiter st
 }
 
 // remember notes the value that came with a lease, in case the source fails.
-func (c *Cache[K, V]) remember(f *flight[K, V], e entry) {
+func (c *Cache[K, V]) remember(f *lookup[K, V], e entry) {
 	if f.state.usable > 0 || !e.has() || c.opts.StaleIfError == 0 {
 		return
 	}

@@ -70,7 +70,7 @@ func (c *Cache[K, V]) addTags(ctx context.Context, p place[K], tags []string, ke
 // tag adds entries that are about to be stored to their tags. It returns which of them must not be
 // stored: if a tag was invalidated after the lease of the load began, the loaded value may be
 // older. It clears the TTL of entries whose tags are invalid, or may not be on the server.
-func (c *Cache[K, V]) tag(ctx context.Context, fs []*flight[K, V], outs []outcome[V], ttls []time.Duration) (invalidated []bool) {
+func (c *Cache[K, V]) tag(ctx context.Context, fs []*lookup[K, V], outs []outcome[V], ttls []time.Duration) (invalidated []bool) {
 	invalidated = make([]bool, len(fs))
 	var cmds []redoubt.Cmd
 	var of []int

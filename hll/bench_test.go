@@ -13,9 +13,9 @@ import (
 func BenchmarkAdd(b *testing.B) {
 	for _, pages := range []int{1, 1000} {
 		b.Run(fmt.Sprint(pages, "pages"), func(b *testing.B) {
-			nowhere := &link{}
-			nowhere.broken.Store(losesCommands)
-			client, err := redoubt.New(nowhere, redoubt.Options{})
+			broken := &lossyConn{}
+			broken.broken.Store(losesCommands)
+			client, err := redoubt.New(broken, redoubt.Options{})
 			must(b, err)
 			v, err := hll.New(client, hll.Options{FlushEvery: time.Hour, FlushBytes: 1 << 30, MaxBytes: 1 << 30})
 			must(b, err)

@@ -48,7 +48,7 @@ func TestLostBatches(t *testing.T) {
 		v, _ := e.visitors(hll.Options{})
 		want := hll.Count{}
 		for step, how := range []int32{losesCommands, losesReplies, losesReplies, whole, losesCommands, losesReplies, whole} {
-			e.link.broken.Store(how)
+			e.lossy.broken.Store(how)
 			for i := range 3 {
 				must(t, v.Add("p", fmt.Sprint(step, i)))
 				must(t, v.Add("p", fmt.Sprint(step, i)))
@@ -68,12 +68,12 @@ func TestLostBatches(t *testing.T) {
 			}
 		}
 		// Close says what is lost.
-		e.link.broken.Store(losesCommands)
+		e.lossy.broken.Store(losesCommands)
 		must(t, v.Add("p", "last"))
 		err := v.Close()
 		is(t, err, redoubt.ErrUnknownOutcome)
 		says(t, err, "bytes of counts are not sent")
-		e.link.broken.Store(whole)
+		e.lossy.broken.Store(whole)
 		must(t, v.Close())
 		want.Visitors, want.Views = want.Visitors+1, want.Views+1
 		if c := count(t, v, "p", noon); c != want {
@@ -118,7 +118,7 @@ func TestConcurrent(t *testing.T) {
 func TestFull(t *testing.T) {
 	each(t, func(t *testing.T, e *env) {
 		v, _ := e.visitors(hll.Options{MaxBytes: 64 << 10})
-		e.link.broken.Store(losesCommands)
+		e.lossy.broken.Store(losesCommands)
 		counted := int64(0)
 		for i := range 1000 {
 			err := v.Add(fmt.Sprint("p", i), "x")
@@ -134,7 +134,7 @@ func TestFull(t *testing.T) {
 		// A page that has a tally takes visits that need no room.
 		must(t, v.Add("p0", "x"))
 		is(t, v.Flush(t.Context()), redoubt.ErrUnknownOutcome)
-		e.link.broken.Store(whole)
+		e.lossy.broken.Store(whole)
 		must(t, v.Flush(t.Context()))
 		var pages []string
 		for i := range 1000 {
@@ -158,7 +158,7 @@ func TestOnError(t *testing.T) {
 			default:
 			}
 		}})
-		e.link.broken.Store(losesCommands)
+		e.lossy.broken.Store(losesCommands)
 		must(t, v.Add("p", "x"))
 		select {
 		case err := <-errs:
@@ -166,7 +166,7 @@ func TestOnError(t *testing.T) {
 		case <-time.After(30 * time.Second):
 			t.Fatal("nobody hears of it")
 		}
-		e.link.broken.Store(whole)
+		e.lossy.broken.Store(whole)
 		must(t, v.Flush(t.Context()))
 		if c := count(t, v, "p", noon); c != (hll.Count{Visitors: 1, Views: 1}) {
 			t.Errorf("%+v is counted", c)

@@ -23,10 +23,10 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(doors.M{TestingM: exampleser
 
 var connect = exampleserver.Connect
 
-// env is one back end with a client on a link.
+// env is one back end with a client on a Conn that can break.
 type env struct {
 	*testenv.Env
-	link *link
+	lossy *lossyConn
 }
 
 // each runs a test on every back end.
@@ -36,9 +36,9 @@ func each(t *testing.T, run func(t *testing.T, e *env)) {
 }
 
 func newEnv(on *testenv.Env) *env {
-	e := &env{on, &link{}}
-	e.link.Conn = e.Conn
-	e.Client = e.ClientOn(e.link)
+	e := &env{on, &lossyConn{}}
+	e.lossy.Conn = e.Conn
+	e.Client = e.ClientOn(e.lossy)
 	return e
 }
 
@@ -94,8 +94,8 @@ func (c *clock) Set(t time.Time) {
 
 var must, is, says = expect.Must, expect.Is, expect.Says
 
-// A link counts round trips and can break.
-type link struct {
+// A lossyConn counts round trips and can break.
+type lossyConn struct {
 	clienttest.Counter
 	// broken says what happens to pipelines: the commands are lost, or their replies.
 	broken atomic.Int32
@@ -109,11 +109,11 @@ const (
 	losesReplies
 )
 
-func (l *link) Do(ctx context.Context, cmd redoubt.Cmd) redoubt.Reply {
+func (l *lossyConn) Do(ctx context.Context, cmd redoubt.Cmd) redoubt.Reply {
 	return l.Pipeline(ctx, []redoubt.Cmd{cmd})[0]
 }
 
-func (l *link) Pipeline(ctx context.Context, cmds []redoubt.Cmd) []redoubt.Reply {
+func (l *lossyConn) Pipeline(ctx context.Context, cmds []redoubt.Cmd) []redoubt.Reply {
 	if f := l.sent.Load(); f != nil {
 		(*f)(cmds)
 	}

@@ -388,9 +388,9 @@ func TestRoundTrips(t *testing.T) {
 	each(t, func(t *testing.T, e *env) {
 		v, _ := e.visitors(hll.Options{})
 		trips := func(f func()) int64 {
-			before := e.link.Trips.Load()
+			before := e.lossy.Trips.Load()
 			f()
-			return e.link.Trips.Load() - before
+			return e.lossy.Trips.Load() - before
 		}
 		var pages []string
 		for i := range 100 {

@@ -29,7 +29,7 @@ func elements(t *testing.T, e *env) {
 		p.ZAdd(ctx, zset, redis.Z{Score: float64(i) / 8, Member: fmt.Sprint("m", i)})
 	})
 	others := 0
-	stir := func(given int) { // makes the tables grow, then shrink
+	resizeTables := func(given int) { // grows them, then shrinks them
 		if given%30 != 0 {
 			return
 		}
@@ -57,7 +57,7 @@ func elements(t *testing.T, e *env) {
 	for f, err := range fields.All(ctx) {
 		must(t, err)
 		got[f]++
-		stir(len(got))
+		resizeTables(len(got))
 	}
 	set1, err := s.Set(set, q)
 	must(t, err)
@@ -65,7 +65,7 @@ func elements(t *testing.T, e *env) {
 	for m, err := range set1.All(ctx) {
 		must(t, err)
 		members[m]++
-		stir(len(members))
+		resizeTables(len(members))
 	}
 	sorted, err := s.SortedSet(zset, q)
 	must(t, err)
@@ -73,7 +73,7 @@ func elements(t *testing.T, e *env) {
 	for m, err := range sorted.All(ctx) {
 		must(t, err)
 		scored[m]++
-		stir(len(scored))
+		resizeTables(len(scored))
 	}
 	for i := range n {
 		f, m := fmt.Sprint("f", i), fmt.Sprint("m", i)

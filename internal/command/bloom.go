@@ -17,21 +17,21 @@ func bloomScripts() []*redoubt.Script { return wire.ChainScripts() }
 
 // The error texts of the RedisBloom module. Some have no ERR.
 const (
-	bfNotFound  = "ERR not found"
-	bfExists    = "ERR item exists"
-	bfFull      = "ERR non scaling filter is full"
-	bfNoLink    = "ERR problem inserting into filter"
-	bfBadData   = "ERR received bad data"
-	bfNowhere   = "ERR invalid offset - no link found"
-	bfTooLong   = "ERR invalid chunk - Too big for current filter"
-	bfUnknown   = "Unknown argument received"
-	bfBadField  = "Invalid information value"
-	bfTooLarge  = "ERR redoubt: the filter would take more than 512 MB, or have more than 10000 links"
-	bfLongPart  = "ERR redoubt: a part of more than 2 MiB holds up the server when it is written in one step, as inside MULTI and in another database than its own"
-	bfTooMuch   = "ERR redoubt: so many items hold up the server when they are one step, as inside MULTI and in another database than its own: send fewer"
-	bfOldDump   = "ERR redoubt: the dump is of a filter from before RedisBloom 1.1"
-	bfCapacity  = 1 << 30
-	bfExpansion = 32768
+	bfNotFound    = "ERR not found"
+	bfExists      = "ERR item exists"
+	bfFull        = "ERR non scaling filter is full"
+	bfNoLink      = "ERR problem inserting into filter"
+	bfBadData     = "ERR received bad data"
+	bfUnknownPart = "ERR invalid offset - no link found"
+	bfTooLong     = "ERR invalid chunk - Too big for current filter"
+	bfUnknown     = "Unknown argument received"
+	bfBadField    = "Invalid information value"
+	bfTooLarge    = "ERR redoubt: the filter would take more than 512 MB, or have more than 10000 links"
+	bfLongPart    = "ERR redoubt: a part of more than 2 MiB holds up the server when it is written in one step, as inside MULTI and in another database than its own"
+	bfTooMuch     = "ERR redoubt: so many items hold up the server when they are one step, as inside MULTI and in another database than its own: send fewer"
+	bfOldDump     = "ERR redoubt: the dump is of a filter from before RedisBloom 1.1"
+	bfCapacity    = 1 << 30
+	bfExpansion   = 32768
 )
 
 // A bfInsert adds items to a chain.
@@ -383,7 +383,7 @@ func planDump(_ *Env, args [][]byte) Plan {
 		switch {
 		case err != nil:
 			return appendError(dst, err)
-		case status == wire.ChainNowhere:
+		case status == wire.ChainUnknownPart:
 			next = 0
 		case status != wire.ChainDone:
 			return appendNoChain(dst, status)
@@ -420,8 +420,8 @@ func planLoad(env *Env, args [][]byte) Plan {
 			return resp.AppendSimple(dst, "OK")
 		case iter <= 0 || iter < size:
 			return resp.AppendError(dst, bfBadData)
-		case status == wire.ChainNowhere:
-			return resp.AppendError(dst, bfNowhere)
+		case status == wire.ChainUnknownPart:
+			return resp.AppendError(dst, bfUnknownPart)
 		case status == wire.ChainTooLong:
 			return resp.AppendError(dst, bfTooLong)
 		}

@@ -211,7 +211,7 @@ var bloomCommands = []*Command{
 		Reply: "`OK`",
 		Errors: []string{
 			"`ERR Second argument must be numeric`", "`" + bfBadData + "`", "`" + bfNotFound + "`: no header was loaded before",
-			"`" + bfNowhere + "`", "`" + bfTooLong + "`", docWrongType, docTooLarge, "`" + bfOldDump + "`: hashes of 32 bits, sizes that are powers of two", "`" + bfLongPart + "`",
+			"`" + bfUnknownPart + "`", "`" + bfTooLong + "`", docWrongType, docTooLarge, "`" + bfOldDump + "`: hashes of 32 bits, sizes that are powers of two", "`" + bfLongPart + "`",
 		},
 		Examples: []Example{{"BF.LOADCHUNK copy 1 \"\\x03\\x00…\"", "OK"}},
 		Plan:     planLoad,

@@ -43,7 +43,7 @@ func memcachedOptions(c poolfile.Pool, o Options, servers *tls.Config, log *slog
 		Name: c.Name, Hash: c.Hash, Distribution: c.Distribution, Tag: c.HashTag,
 		Timeout: -1, MaxClients: o.maxClients(c), MaxInFlight: o.MaxPipeline, MaxClientBytes: o.MaxOutput,
 		MaxValue: min(o.MaxBulk, memcachedMaxValue), IdleTimeout: o.IdleTimeout, SlowClient: o.WriteTimeout,
-		Budget: o.Budget, Told: outage.Log(log),
+		Budget: o.Budget, OnChange: outage.Log(log),
 	}
 	if c.Timeout > 0 {
 		opts.Timeout, opts.DialTimeout = c.Timeout, c.Timeout

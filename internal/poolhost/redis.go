@@ -95,7 +95,7 @@ func usersOf(c poolfile.Pool) map[string]string {
 func newPool(c poolfile.Pool, t poolTLS, slow *proxy.SlowLog, patience time.Duration, log *slog.Logger) (_ *proxy.Pool, _ *sentinel.Group, err error) {
 	opts := proxy.PoolOptions{Name: c.Name, Hash: c.Hash, Distribution: c.Distribution, Tag: c.HashTag,
 		Timeout: max(0, c.Timeout), Timeouts: c.Timeouts, Eject: c.AutoEjectHosts, FailureLimit: c.ServerFailureLimit, RetryTimeout: c.ServerRetryTimeout, SlowLog: slow,
-		Patience: patience, Told: outage.Log(log)}
+		Patience: patience, OnChange: outage.Log(log)}
 	if c.HashTag == "{}" { // without it a pool serves no extension commands
 		opts.Scripts = command.Scripts()
 	}
@@ -107,9 +107,9 @@ func newPool(c poolfile.Pool, t poolTLS, slow *proxy.SlowLog, patience time.Dura
 	}
 	if c.HasCluster() {
 		opts.Cluster = &proxy.Cluster{
-			Seeds:   c.Cluster,
-			Backend: func(addr string) proxy.Backend { return redis("tcp", addr, addr) },
-			Told:    func(masters []string, err error) { tellNodes(log, masters, err) },
+			Seeds:    c.Cluster,
+			Backend:  func(addr string) proxy.Backend { return redis("tcp", addr, addr) },
+			OnChange: func(masters []string, err error) { tellNodes(log, masters, err) },
 		}
 	}
 	sentinels, err := newSentinels(c, t, log)

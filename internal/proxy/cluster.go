@@ -26,9 +26,9 @@ type Cluster struct {
 	Seeds []string
 	// Backend opens connections to the node with an address.
 	Backend func(addr string) Backend
-	// Told, if not nil, is called when the masters change, with their addresses, and when
+	// OnChange, if not nil, is called when the masters change, with their addresses, and when
 	// no node tells them, with the reason. It must not block.
-	Told func(masters []string, err error)
+	OnChange func(masters []string, err error)
 }
 
 const (
@@ -233,8 +233,8 @@ func (c *cluster) refresh(ctx context.Context) {
 		return
 	}
 	if err != nil {
-		if !c.failing && c.Told != nil {
-			c.Told(nil, err)
+		if !c.failing && c.OnChange != nil {
+			c.OnChange(nil, err)
 		}
 		c.failing = true
 		return
@@ -252,12 +252,12 @@ func (c *cluster) refresh(ctx context.Context) {
 			c.left(old, s)
 		}
 	}
-	if c.Told != nil && (c.failing || !same) {
+	if c.OnChange != nil && (c.failing || !same) {
 		masters := make([]string, len(s.nodes))
 		for i, n := range s.nodes {
 			masters[i] = n.Name()
 		}
-		c.Told(masters, nil)
+		c.OnChange(masters, nil)
 	}
 	c.failing = false
 }

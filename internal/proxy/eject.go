@@ -41,10 +41,10 @@ func (n *Node) eject() bool {
 	return true
 }
 
-// tell tells [PoolOptions.Told].
+// tell tells [PoolOptions.OnChange].
 func (p *Pool) tell(c outage.Change) {
-	if p.opts.Told != nil {
-		p.opts.Told(c)
+	if p.opts.OnChange != nil {
+		p.opts.OnChange(c)
 	}
 }
 

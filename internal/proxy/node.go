@@ -77,8 +77,8 @@ func (n *Node) Upstream(p resp.Protocol) (*Upstream, error) {
 func (n *Node) config(p resp.Protocol) config {
 	o := config{Options: Options{Backend: n.backend, Protocol: p, AskLimits: true}, probe: true, replica: n.replica, timeout: n.pool.opts.Timeout, soonest: n.pool.opts.soonest(), slow: n.pool.opts.SlowLog}
 	n.watching.Do(func() {
-		if told := n.pool.opts.Told; told != nil {
-			n.watch = outage.NewWatch(n.backend.Name(), told)
+		if onChange := n.pool.opts.OnChange; onChange != nil {
+			n.watch = outage.NewWatch(n.backend.Name(), onChange)
 		}
 	})
 	o.Watch, o.node, o.patience = n.watch, n, n.pool.opts.Patience

@@ -53,9 +53,9 @@ type PoolOptions struct {
 	Patience time.Duration
 	// SlowLog, when set, gets the commands for which servers have let others wait.
 	SlowLog *SlowLog
-	// Told, when set, is called when a server is lost or back, or leaves the ring or returns. It
+	// OnChange, when set, is called when a server is lost or back, or leaves the ring or returns. It
 	// must not block.
-	Told func(outage.Change)
+	OnChange func(outage.Change)
 }
 
 // A PoolServer is one server of a [Pool].

@@ -61,7 +61,7 @@ func TestLostServersAreLogged(t *testing.T) {
 	var log logBuffer
 	p, opts := poolServers(t, 2, func(o *proxy.PoolOptions) {
 		o.Eject, o.FailureLimit, o.RetryTimeout = true, 1, time.Millisecond
-		o.Told = outage.Log(log.logger())
+		o.OnChange = outage.Log(log.logger())
 	})
 	p.nodes[1].Kill()
 	p.serve(t, opts)

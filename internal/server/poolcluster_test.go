@@ -459,7 +459,7 @@ func TestClusterUnknown(t *testing.T) {
 	var told atomic.Int64
 	opts := clusterOptions(c.Addrs()[0])
 	opts.Timeout = 100 * time.Millisecond
-	opts.Cluster.Told = func(_ []string, err error) {
+	opts.Cluster.OnChange = func(_ []string, err error) {
 		if err != nil {
 			told.Add(1)
 		}

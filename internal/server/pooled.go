@@ -88,7 +88,7 @@ func (c *pooled) run(h *handler, args [][]byte, raw []byte) {
 		}
 		c.extension(h, args, raw)
 	case k == nil:
-		c.reject(unknownInPool(args))
+		c.reject(unknownCommandError(args))
 	case c.refusesScript(k, args):
 	case transactional[k.name]:
 		c.multi.run(k.name, k, args, raw)
@@ -276,8 +276,8 @@ func (c *pooled) refuseClient(sub string) {
 	}
 }
 
-// unknownInPool is the error of Redis for an unknown command.
-func unknownInPool(args [][]byte) string {
+// unknownCommandError returns the error of Redis for an unknown command.
+func unknownCommandError(args [][]byte) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "ERR unknown command '%.128s', with args beginning with: ", args[0])
 	for _, a := range args[1:] {

@@ -126,7 +126,7 @@ func (c *pooled) keysOfFenced(h *handler, args [][]byte) (keys [][]byte, refused
 	k := lookupKeys(inner[0])
 	switch {
 	case k == nil:
-		return nil, unknownInPool(inner)
+		return nil, unknownCommandError(inner)
 	case !k.Takes(len(inner)):
 		return nil, "ERR wrong number of arguments for '" + k.name + "' command"
 	}

@@ -103,7 +103,7 @@ func (s *Server) put(ctx context.Context, batch []rdb.Entry, replace bool, wrote
 			e := &part[i]
 			payload, err := rdb.Fit(e.Payload, s.format)
 			if err != nil {
-				wrote(e, s.about(e, err))
+				wrote(e, s.withKey(e, err))
 				continue
 			}
 			args := [...][]byte{[]byte("RESTORE"), e.Key, strconv.AppendInt(nil, e.Deadline, 10), payload, []byte("ABSTTL"), []byte("REPLACE")}
@@ -124,15 +124,15 @@ func (s *Server) put(ctx context.Context, batch []rdb.Entry, replace bool, wrote
 				taken.add(s.to(db), sent[i].Key)
 				wrote(sent[i], taken)
 			default:
-				wrote(sent[i], s.about(sent[i], err))
+				wrote(sent[i], s.withKey(sent[i], err))
 			}
 			return nil
 		})
 	})
 }
 
-// about adds the key to an error.
-func (s *Server) about(e *rdb.Entry, err error) error {
+// withKey adds the key to an error.
+func (s *Server) withKey(e *rdb.Entry, err error) error {
 	what := rdb.Unsupported(e.Payload)
 	if what != "" && !errors.Is(err, rdb.ErrNewer) {
 		what = ", a " + what

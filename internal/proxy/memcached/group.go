@@ -32,8 +32,8 @@ func newGroup(opts Options) (*group, error) {
 	for i, s := range opts.Servers {
 		g.live[i] = true
 		n := &node{group: g, server: s, index: i, tried: make(chan struct{})}
-		if opts.Told != nil {
-			n.watch = outage.NewWatch(s.Name, opts.Told)
+		if opts.OnChange != nil {
+			n.watch = outage.NewWatch(s.Name, opts.OnChange)
 		}
 		g.nodes = append(g.nodes, n)
 	}
@@ -116,8 +116,8 @@ func (g *group) change(n *node, live bool) {
 		r = nil
 	}
 	g.ring.Store(r)
-	if told := g.opts.Told; told != nil {
-		told(change)
+	if onChange := g.opts.OnChange; onChange != nil {
+		onChange(change)
 	}
 }
 

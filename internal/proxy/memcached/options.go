@@ -39,9 +39,9 @@ type Options struct {
 	// RetryTimeout is how long a server stays ejected before it is tried again.
 	// Defaults to 30 s.
 	RetryTimeout time.Duration
-	// Told, when set, is called when a server is lost or back, and when it leaves the ring or
+	// OnChange, when set, is called when a server is lost or back, and when it leaves the ring or
 	// returns. It must not block.
-	Told func(outage.Change)
+	OnChange func(outage.Change)
 
 	// MaxClients is how many clients may be connected; more are refused. Defaults to
 	// no limit.

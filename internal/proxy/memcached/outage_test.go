@@ -41,7 +41,7 @@ func (r *record) wait(t *testing.T, want ...outage.Kind) {
 // however often the pool tries to connect. A server that is missing at the start is lost too.
 func TestOutagesAreTold(t *testing.T) {
 	var r record
-	w := newEnv(t, 1, func(o *Options) { o.Told = r.told })
+	w := newEnv(t, 1, func(o *Options) { o.OnChange = r.told })
 	w.servers[0].Kill()
 	r.wait(t, outage.Lost)
 	tries := w.Stats().Servers[0].DialFailures
@@ -53,7 +53,7 @@ func TestOutagesAreTold(t *testing.T) {
 	w.servers[0].Kill()
 	other := &env{}
 	opts := w.opts
-	opts.Told = missing.told
+	opts.OnChange = missing.told
 	other.open(t, opts)
 	missing.wait(t, outage.Lost)
 	w.servers[0].Restart()
@@ -74,7 +74,7 @@ func TestOutagesAreTold(t *testing.T) {
 // has given all of them.
 func TestSlowServerIsTold(t *testing.T) {
 	var r record
-	w := newEnv(t, 1, func(o *Options) { o.Told, o.Timeout, o.DialTimeout = r.told, patient/5, patient })
+	w := newEnv(t, 1, func(o *Options) { o.OnChange, o.Timeout, o.DialTimeout = r.told, patient/5, patient })
 	up := func() bool { return w.Stats().Servers[0].Up }
 	await.Until(t, within, "it is up", up)
 	w.servers[0].Pause()
@@ -86,7 +86,7 @@ func TestSlowServerIsTold(t *testing.T) {
 	})
 	var none record
 	opts := w.opts
-	opts.Told = none.told
+	opts.OnChange = none.told
 	p, err := New(opts)
 	if err != nil {
 		t.Fatal(err)
@@ -104,7 +104,7 @@ func TestSlowServerIsTold(t *testing.T) {
 // often it is tried meanwhile.
 func TestEjectionsAreTold(t *testing.T) {
 	var r record
-	w := newEnv(t, 2, func(o *Options) { o.Told, o.FailureLimit, o.RetryTimeout = r.told, 1, time.Millisecond })
+	w := newEnv(t, 2, func(o *Options) { o.OnChange, o.FailureLimit, o.RetryTimeout = r.told, 1, time.Millisecond })
 	w.servers[1].Kill()
 	r.wait(t, outage.Lost, outage.Ejected)
 	tries := w.Stats().Servers[1].DialFailures

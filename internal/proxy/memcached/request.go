@@ -255,20 +255,20 @@ func (s *requestScanner) parse(c *command, line []byte) {
 }
 
 func (s *requestScanner) statistics(c *command, name []byte, words [][]byte) {
-	about := ""
+	section := ""
 	if len(words) == 1 {
-		about = string(words[0])
+		section = string(words[0])
 	}
 	switch {
 	case len(words) == 0:
 		c.kind = stats
 		s.make(c, name, nil)
-	case about == "reset":
+	case section == "reset":
 		c.kind = broadcast
 		s.make(c, name, words)
-	case about == "proxy":
+	case section == "proxy":
 		c.kind = ownStats
-	case about == "hotkeys":
+	case section == "hotkeys":
 		c.kind = hotStats
 	default:
 		c.refuse(errStats)

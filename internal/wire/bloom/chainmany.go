@@ -173,7 +173,7 @@ func (c *Chains) Load(ctx context.Context, key string, iter int64, data string) 
 	rest, ok := r.chain.restOfLink(at)
 	switch {
 	case !ok:
-		return ChainNowhere, nil
+		return ChainUnknownPart, nil
 	case uint64(len(data)) > rest:
 		return ChainTooLong, nil
 	}

@@ -42,11 +42,11 @@ const (
 	ChainMissing ChainStatus = 0
 	// ChainWrongType: the key holds something else.
 	ChainWrongType ChainStatus = -1
-	// ChainNowhere: no link has this part of a dump.
-	ChainNowhere ChainStatus = -2
+	// ChainUnknownPart: no link has this part of a dump.
+	ChainUnknownPart ChainStatus = -2
 	// ChainTooLong: a part of a dump goes beyond the end of a link.
 	ChainTooLong ChainStatus = -3
-	// ChainTooMuch: one script would do too much; nothing was done.
+	// ChainTooMuch: the work is too long for one script; nothing was done.
 	ChainTooMuch ChainStatus = -4
 )
 

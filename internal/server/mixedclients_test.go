@@ -81,8 +81,8 @@ func TestSlowReaderTakesLittleMemory(t *testing.T) {
 	}
 }
 
-// A guest is a client that knows what every reply must be.
-type guest struct {
+// A mixedClient is a client that knows what every reply must be.
+type mixedClient struct {
 	rng  *rand.Rand
 	name string
 	next int               // the number of the next command
@@ -92,7 +92,7 @@ type guest struct {
 }
 
 // command returns some command, and its replies.
-func (g *guest) command() (raw []byte, replies []string) {
+func (g *mixedClient) command() (raw []byte, replies []string) {
 	g.next++
 	key := fmt.Sprintf("%s:%d", g.name, g.rng.IntN(4))
 	add := func(reply string, args ...string) {
@@ -151,7 +151,7 @@ func (g *guest) command() (raw []byte, replies []string) {
 
 // visit connects, sends commands cut anywhere, checks every reply, and leaves in
 // one way or another.
-func (g *guest) visit(t *testing.T, addr string) bool {
+func (g *mixedClient) visit(t *testing.T, addr string) bool {
 	conn, err := net.Dial("tcp", addr)
 	if err != nil {
 		t.Error(err)
@@ -248,7 +248,7 @@ func clientsOfAllKinds(t *testing.T, srv *server.Server, addr string, most int64
 	n := randtest.Seed(t)
 	for k := range 24 {
 		wg.Go(func() {
-			g := &guest{rng: rand.New(rand.NewPCG(n, uint64(k))), name: fmt.Sprintf("{guest%d}", k), has: map[string]string{}, pool: pool != nil}
+			g := &mixedClient{rng: rand.New(rand.NewPCG(n, uint64(k))), name: fmt.Sprintf("{mixedClient%d}", k), has: map[string]string{}, pool: pool != nil}
 			for visits.Add(1) <= most && !t.Failed() && g.visit(t, addr) {
 			}
 		})

@@ -7,7 +7,7 @@ import (
 	"github.com/redoubt-go/redoubt"
 )
 
-// A flight is one lookup of a key for all callers of this process that want it. A goroutine of its
+// A lookup finds one key for all callers of this process that want it. A goroutine of its
 // own leads it, so that no caller ends it by leaving.
 //
 // A caller may have the answer only if the answer is no older than the call: a value that was read
@@ -15,7 +15,7 @@ import (
 // callers are numbered, and valid is how many callers had joined when the answered question was
 // sent. If a loaded value was then stored under its lease, it was still current at that time, and
 // is valid for all callers that joined before the store. Later callers begin again.
-type flight[K comparable, V any] struct {
+type lookup[K comparable, V any] struct {
 	place[K]
 
 	done chan struct{} // closed when answer, err and all are set
@@ -30,7 +30,7 @@ type flight[K comparable, V any] struct {
 	waiting bool          // it waits for another process
 	gone    chan struct{} // closed when the last caller leaves while it waits
 
-	// These fields belong to the goroutine that leads the flight.
+	// These fields belong to the goroutine that leads the lookup.
 	state    state[V] // the entry as it was at the beginning
 	owner    string   // the owner of its lease; empty without a lease
 	lost     string   // the owner of a lease that was asked for and got no reply
@@ -39,22 +39,22 @@ type flight[K comparable, V any] struct {
 	took     time.Duration
 }
 
-func newFlight[K comparable, V any](p place[K], s state[V]) *flight[K, V] {
-	return &flight[K, V]{place: p, state: s, done: make(chan struct{}), gone: make(chan struct{})}
+func newLookup[K comparable, V any](p place[K], s state[V]) *lookup[K, V] {
+	return &lookup[K, V]{place: p, state: s, done: make(chan struct{}), gone: make(chan struct{})}
 }
 
-// join adds the caller to the flight for a key. The first caller starts the goroutine that leads
+// join adds the caller to the lookup for a key. The first caller starts the goroutine that leads
 // it.
-func (c *Cache[K, V]) join(p place[K], s state[V]) (f *flight[K, V], number int, leads bool, err error) {
+func (c *Cache[K, V]) join(p place[K], s state[V]) (f *lookup[K, V], number int, leads bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.mu.closed {
 		return nil, 0, false, redoubt.ErrClosed
 	}
-	f = c.mu.flights[p.text]
+	f = c.mu.lookups[p.text]
 	if leads = f == nil; leads {
-		f = newFlight(p, s)
-		c.mu.flights[p.text] = f
+		f = newLookup(p, s)
+		c.mu.lookups[p.text] = f
 		c.working.Add(1)
 	}
 	f.joined++
@@ -63,7 +63,7 @@ func (c *Cache[K, V]) join(p place[K], s state[V]) (f *flight[K, V], number int,
 }
 
 // await waits for the answer. ok is false if the answer is older than the call.
-func (c *Cache[K, V]) await(ctx context.Context, f *flight[K, V], number int) (a answer[V], ok bool, err error) {
+func (c *Cache[K, V]) await(ctx context.Context, f *lookup[K, V], number int) (a answer[V], ok bool, err error) {
 	select {
 	case <-f.done:
 		if f.err != nil {
@@ -79,8 +79,8 @@ func (c *Cache[K, V]) await(ctx context.Context, f *flight[K, V], number int) (a
 	}
 }
 
-// endIfGone ends a flight that no caller waits for. c.mu is held.
-func (c *Cache[K, V]) endIfGone(f *flight[K, V]) {
+// endIfGone ends a lookup that no caller waits for. c.mu is held.
+func (c *Cache[K, V]) endIfGone(f *lookup[K, V]) {
 	if f.callers == 0 && f.waiting {
 		f.waiting = false
 		c.removeLocked(f)
@@ -88,8 +88,8 @@ func (c *Cache[K, V]) endIfGone(f *flight[K, V]) {
 	}
 }
 
-// waits notes whether a flight waits for another process.
-func (c *Cache[K, V]) waits(f *flight[K, V], is bool) {
+// waits notes whether a lookup waits for another process.
+func (c *Cache[K, V]) waits(f *lookup[K, V], is bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	select {
@@ -102,7 +102,7 @@ func (c *Cache[K, V]) waits(f *flight[K, V], is bool) {
 
 // asks notes that a question is about to be sent. Its answer is valid for all callers that have
 // joined by now.
-func (c *Cache[K, V]) asks(fs []*flight[K, V]) {
+func (c *Cache[K, V]) asks(fs []*lookup[K, V]) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, f := range fs {
@@ -110,8 +110,8 @@ func (c *Cache[K, V]) asks(fs []*flight[K, V]) {
 	}
 }
 
-// remove closes flights to later callers: they begin a new one.
-func (c *Cache[K, V]) remove(fs ...*flight[K, V]) {
+// remove closes lookups to later callers: they begin a new one.
+func (c *Cache[K, V]) remove(fs ...*lookup[K, V]) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, f := range fs {
@@ -119,29 +119,29 @@ func (c *Cache[K, V]) remove(fs ...*flight[K, V]) {
 	}
 }
 
-func (c *Cache[K, V]) removeLocked(f *flight[K, V]) {
-	if c.mu.flights[f.text] == f {
-		delete(c.mu.flights, f.text)
+func (c *Cache[K, V]) removeLocked(f *lookup[K, V]) {
+	if c.mu.lookups[f.text] == f {
+		delete(c.mu.lookups, f.text)
 	}
 }
 
-// forget closes the flight of a key that was invalidated to later callers.
+// forget closes the lookup of a key that was invalidated to later callers.
 func (c *Cache[K, V]) forget(text string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	delete(c.mu.flights, text)
+	delete(c.mu.lookups, text)
 }
 
-// settle ends a flight.
-func (c *Cache[K, V]) settle(f *flight[K, V], err error) {
+// settle ends a lookup.
+func (c *Cache[K, V]) settle(f *lookup[K, V], err error) {
 	c.remove(f)
 	f.err = err
 	close(f.done)
 }
 
-// lead finds the answers of flights; each flight ends. It runs in a goroutine of its own, for which
+// lead finds the answers of lookups; each lookup ends. It runs in a goroutine of its own, for which
 // join has called working.Add.
-func (c *Cache[K, V]) lead(ctx context.Context, fs []*flight[K, V], load batch[K, V]) {
+func (c *Cache[K, V]) lead(ctx context.Context, fs []*lookup[K, V], load batch[K, V]) {
 	defer func() {
 		for range fs {
 			c.working.Done()
@@ -154,14 +154,14 @@ func (c *Cache[K, V]) lead(ctx context.Context, fs []*flight[K, V], load batch[K
 	c.load(ctx, granted, load)
 }
 
-// A waiting has a flight whose key another process loads.
+// A waiting has a lookup whose key another process loads.
 type waiting[K comparable, V any] struct {
-	f    *flight[K, V]
+	f    *lookup[K, V]
 	left time.Duration // how much longer the other's lease lasts
 }
 
 // wait waits for the load of another process. If that process stores nothing, wait loads.
-func (c *Cache[K, V]) wait(ctx context.Context, f *flight[K, V], left time.Duration, load batch[K, V]) {
+func (c *Cache[K, V]) wait(ctx context.Context, f *lookup[K, V], left time.Duration, load batch[K, V]) {
 	// Meanwhile each caller may leave.
 	c.waits(f, true)
 	var woken <-chan struct{}
@@ -189,7 +189,7 @@ func (c *Cache[K, V]) wait(ctx context.Context, f *flight[K, V], left time.Durat
 			c.settle(f, redoubt.ErrClosed)
 			return
 		}
-		granted, held := c.attempt(ctx, []*flight[K, V]{f}, waiter)
+		granted, held := c.attempt(ctx, []*lookup[K, V]{f}, waiter)
 		if len(held) == 0 {
 			c.waits(f, false)
 			c.load(ctx, granted, load)
@@ -204,12 +204,12 @@ func afterLease(left time.Duration) time.Duration { return left + time.Milliseco
 
 // refresh loads entries that are still served, in the background, unless another process does.
 func (c *Cache[K, V]) refresh(ctx context.Context, ps []place[K], seen []string, load batch[K, V]) {
-	var fs []*flight[K, V]
+	var fs []*lookup[K, V]
 	c.mu.Lock()
 	for i, p := range ps {
 		if !c.mu.closed && !c.mu.refreshing[p.text] {
 			c.mu.refreshing[p.text] = true
-			fs = append(fs, newFlight(p, state[V]{seen: seen[i]}))
+			fs = append(fs, newLookup(p, state[V]{seen: seen[i]}))
 		}
 	}
 	if len(fs) > 0 {
@@ -223,7 +223,7 @@ func (c *Cache[K, V]) refresh(ctx context.Context, ps []place[K], seen []string,
 	go func() {
 		defer c.working.Done()
 		granted, _ := c.attempt(ctx, fs, "")
-		var leased []*flight[K, V]
+		var leased []*lookup[K, V]
 		for _, f := range granted {
 			if f.owner != "" {
 				leased = append(leased, f)
