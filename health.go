@@ -335,7 +335,7 @@ func (h *health) over() <-chan struct{} {
 	return h.gone
 }
 
-// A bounded is a Conn whose calls a health watches, and the Observer of its Client sees.
+// A bounded is a Conn. Its calls end when health finds the server down, and the Client's Observer sees them.
 type bounded struct{ *health }
 
 var _ Conn = bounded{}

@@ -9,8 +9,8 @@ import (
 )
 
 // An Observer sees the calls of a [Client] and the events of the primitives on it, for metrics, traces and
-// logs. Set it as [Options].Observer. The zero value sees nothing and costs nothing: no allocation, and one
-// comparison for each call and event.
+// logs. Set it as [Options].Observer. The zero value sees nothing; it costs no allocation and one comparison for
+// each call and event.
 //
 // Both functions are called by many goroutines at once, in the goroutine that calls or reports, so they
 // must be quick. They may be called while the library holds a mutex. So they must not use the Client, nor a
@@ -20,14 +20,14 @@ import (
 // [Log] makes an OnEvent for slog, and [JoinObservers] combines several.
 type Observer struct {
 	// OnCall is called before each command or pipeline that a primitive or the program sends through the
-	// Client, once for the caller and not for the pipelines in which the Client merges calls. The call
-	// runs in the returned context, which is ctx or derived from it. end is called once, when the call is
-	// over, with its error; of a pipeline with the first error among its replies. Neither result may be
-	// nil. PINGs and subscriptions of the Client itself are not seen.
+	// Client. The Client merges calls into pipelines; OnCall sees the calls and not these pipelines. The call
+	// runs in the returned context, which is ctx or derived from it. When the call is over, the Client calls
+	// end once, with the call's error or the first error among the replies of a pipeline. Neither result may
+	// be nil. OnCall doesn't see the Client's own PINGs and subscriptions.
 	OnCall func(ctx context.Context, call Call) (callCtx context.Context, end func(err error))
 
-	// OnEvent is called with each [Event]. Its ctx is that of the caller, or the background when the event
-	// belongs to no caller, as a lost lease.
+	// OnEvent is called with each [Event]. ctx is the caller's, or context.Background() for an event without
+	// a caller, such as a lost lease.
 	OnEvent func(ctx context.Context, e Event)
 }
 
@@ -35,14 +35,15 @@ type Observer struct {
 // may be secret.
 type Call struct {
 	// Operation is the name of the script, like "lock.acquire", or of the command, like "HSET". It is
-	// "pipeline" for a pipeline of different operations. A program has as many operations as it uses
-	// scripts and commands, whatever the names of its locks and queues.
+	// "pipeline" for a pipeline of different operations. Operations are few: names of locks and queues are
+	// no part of them.
 	Operation string
 	// Script is nil for a plain command, and for a pipeline of different operations.
 	Script *Script
 	// Size is how many commands the call sends: 1 for [Client.Do].
 	Size int
-	// Blocking tells that a command of the call waits on the server, like BLPOP. Its time is no latency.
+	// Blocking says that a command of the call may wait on the server, like BLPOP. The call's time is then
+	// no measure of latency.
 	Blocking bool
 	// Node is the primary of a cluster, as host:port. It is empty elsewhere, and for a pipeline.
 	Node string
@@ -54,8 +55,8 @@ type EventKind string
 // The kinds of events that the primitives share. The events of a queue and of a cache keep the kinds of
 // queue.Event and cache.Event, such as "started" and "hit".
 const (
-	// EventWaited: a caller has waited for a lock, a latch, a rate limit, or the load of another caller of a
-	// cache. Took is for how long. Err is nil when it got what it waited for.
+	// EventWaited: a caller has waited for a lock, a latch, a rate limit, or another caller's load of a
+	// cache. Took is the time of the wait. Err is nil when the caller got what it waited for.
 	EventWaited EventKind = "waited"
 	// EventLost: the lease of a lock, of a message, or of a call under ratelimit.Concurrency ended before it
 	// was released. For a lock, Err matches lock.ErrNotHeld and says why.
@@ -82,8 +83,8 @@ type Event struct {
 	// ID is the ID of a message, or the key of an entry of a cache. It is empty for a lock, because the ID of
 	// a lease is a secret.
 	ID string
-	// Took is the time of a wait, a handler or a load. Of a message that is started it is the time since the
-	// message was ready.
+	// Took is the time of a wait, a handler or a load. When a message starts, it is the time since the message
+	// became ready.
 	Took time.Duration
 	Err  error
 }
@@ -192,7 +193,7 @@ func (o Observer) with(next Observer) Observer {
 
 // Log returns a function for the OnEvent of an [Observer] that logs to logger: EventLost,
 // EventRenewalFailed and EventRetried as Warn, EventDied and EventServerError as Error, all others as Debug.
-// The logs of queue.Log and cache.Log have the same events with more fields; use one of both.
+// queue.Log and cache.Log log the same events with more fields; use Log or these.
 func Log(logger *slog.Logger) func(ctx context.Context, e Event) {
 	return func(ctx context.Context, e Event) {
 		level := slog.LevelDebug

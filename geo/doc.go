@@ -101,21 +101,21 @@
 // parts, the member has just moved from one to the other, and the process asks again.
 //
 // A query reads three things of each cell at once: the announced members, the present members, and the
-// members that have left since the query began, with a second to spare. Say that a member is in the
-// area all the time. When the query begins, the member is in one cell, or has left another cell for it.
+// members that have left since the query began, with a second to spare. Suppose that a member is in
+// the area all the time. When the query begins, the member is in one cell, or has left another cell for it.
 // When the query reads that cell, the member is announced there, or it is there, or it has left and its
 // note names its destination. The query finds the members that are there. It looks up the other members
 // in two more round trips, unless their note names a place outside the area or another cell has
 // returned them. So the query misses no member. It finds none twice, because an announcement counts
-// only once the old cell confirms it. This needs no clocks that agree: the server that wrote the times
-// of a note also compares them. A query that takes longer than 8 s starts again.
+// only once the old cell confirms it. Clocks need not agree: the server that wrote the
+// times of a note also compares them. A query that takes longer than 8 s starts again.
 //
 // A mover that dies before 2 leaves an announcement. A query removes it after 30 s: 2 can't happen any
 // more by then, because it is refused 5 s after the mover read the member's place. A mover that dies
 // later leaves a step that other processes complete.
 //
 // A full cell is frozen: it can be read but not changed. Its members are copied to its two parts, the
-// homes in the index of members are corrected, and then the cell says that it is split. A part that is
+// index of members gets the new cells, and then the state of the cell says that it is split. A part that is
 // complete refuses to be filled, so two processes may split one cell without harm. After 2 s another
 // process takes over the split of a process that died.
 //

@@ -36,9 +36,9 @@ func parse(raw string) (*target, error) {
 	return t, nil
 }
 
-// tune sets what suits coordination. Commands are resent by this package alone,
-// so go-redis is to try once; and a connection whose reply did not come by a
-// call's deadline is given up, so that one broken connection does not take calls
+// tune sets options of go-redis for coordination. Only this package sends commands
+// again, so go-redis tries once. When a reply has not come by the call's deadline,
+// go-redis closes the connection: a broken connection would otherwise get calls
 // until its read time-out.
 func (t *target) tune() {
 	switch {

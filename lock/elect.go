@@ -24,14 +24,14 @@ import (
 // A candidate waits as [Mutex.Acquire] does, so candidates don't poll. The leader's lease
 // is renewed while fn runs, and the others wait for its TTL after its death. Candidates
 // survive an outage: after an error of the server or the network, Elect tries again within
-// a second. It returns such an error only if the server refuses its first attempt, and
-// one that matches redoubt.ErrClosed when the client is closed.
+// a second. It returns the server's error only if the server refuses the first attempt. When
+// the client is closed, the error matches redoubt.ErrClosed.
 //
 // The context of fn ends at the lease's deadline, 1% of the TTL before the server can
-// accept another leader. A process that is paused then learns of it afterwards, and may act
-// beside its successor. No clock prevents that: send the fencing token with each write,
-// FromContext(ctx).Token(), and let the resource refuse smaller tokens. Each leader's token is
-// larger than the token of any earlier leader.
+// accept another leader. A process that is paused at that time learns of it only afterwards, and
+// may act beside its successor. No clock prevents that: send the fencing token with each write,
+// FromContext(ctx).Token(), and let the resource refuse smaller tokens. Each leader has a
+// larger token than all earlier leaders.
 //
 // If ctx carries a lease on the same name, Elect runs fn in it once, as [Mutex.Do] does.
 // An election costs a round trip for each candidate, one more to wait and one to resign.
@@ -96,9 +96,9 @@ func campaignLater(ctx context.Context) {
 // comes and goes in between is not seen. Observing needs no rights to write, and delays
 // nobody.
 //
-// An error of the server or the network doesn't end the loop. Each failed read gives an
-// error, and the next successful one the state. The loop ends when ctx ends, without an
-// error; it ends with the error for invalid arguments, and with redoubt.ErrClosed.
+// An error of the server or the network doesn't end the loop. Each failed read yields an
+// error, and the next successful read yields the state. The loop ends without an error when
+// ctx ends. An error for invalid arguments, or one that matches redoubt.ErrClosed, is the last.
 func (m *Mutex) Observe(ctx context.Context, name string, every time.Duration) iter.Seq2[Info, error] {
 	return func(yield func(Info, error) bool) {
 		_, err := wire.RWKeys(m.client, name)

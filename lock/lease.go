@@ -31,7 +31,7 @@ type Lease struct {
 	parts    []*heldLease
 	need     int       // of a [Quorum]: how many parts keep the lease; 0: all
 	forming  bool      // fewer than that are confirmed yet
-	given    bool      // a caller has it: from now on its loss is reported
+	given    bool      // the caller has the lease, so its loss is reported
 	deadline time.Time // the earliest deadline of the parts, or of a majority of them
 	err      error     // why the lease ended; nil while it is held
 	onEnd    map[*context.CancelCauseFunc]struct{}

@@ -9,7 +9,7 @@
 //	d, err := limits.Allow(ctx, "user:42")
 //	switch {
 //	case err != nil:
-//		return err // the limit is unknown: refuse or go on, as suits
+//		return err // the server didn't answer: you decide whether to refuse or to go on
 //	case !d.Allowed:
 //		return fmt.Errorf("too many requests: retry after %v", d.RetryAfter)
 //	}

@@ -77,7 +77,7 @@ package stock
 // decides a reserve of up to 512 units; a reserve of more repeats itself until nothing more
 // can come back. Set and Add return 512 and go on if the result depends on it. So expired
 // reservations never pile up on an item that sells, and no call does work in proportion to the number of
-// reservations. Before next nothing has expired, so no call looks. Info and List return none: they add the
+// reservations. Nothing expires before next, so until then no call searches. Info and List return none: they add the
 // units of at most 4,096 expired reservations to the available ones.
 //
 // Once a minute a call that ends a reservation forgets ids whose hour is over: 64 at a

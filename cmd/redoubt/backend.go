@@ -96,8 +96,8 @@ func openBackend(ctx context.Context, url string, s storage, prefix string, log 
 	return b, nil
 }
 
-// openGroup takes the pool of a Sentinel group or a cluster in the place of the client, which has shown that it
-// answers.
+// openGroup opens the pool of a Sentinel group or a cluster, and closes the client, which has shown that the servers
+// answer.
 func (b *backend) openGroup(of *redisurl.Target, prefix string, log *slog.Logger) (err error) {
 	_ = b.client.Close()
 	b.client, b.prefix = nil, prefix

@@ -16,8 +16,8 @@ import (
 // healthTimeout is how long /readyz waits for the back end.
 const healthTimeout = time.Second
 
-// A healthCheck is one question of /readyz. ask returns a note about something wrong that clients can live with,
-// or an error that makes the server unready. No check writes.
+// A healthCheck is one question of /readyz. ask returns an error if the server is not ready, and a note about a
+// fault that leaves it ready. No check writes.
 type healthCheck struct {
 	name string
 	ask  func(ctx context.Context) (note string, err error)

@@ -21,9 +21,8 @@ func newHealth() *cobra.Command {
 		Use:   "health",
 		Short: "Ask a redoubt serve on this machine whether it is healthy",
 		Long: `Ask "redoubt serve" by its --http address whether its back end answers and takes writes.
-It prints the answer of /readyz. With --live it asks /livez, which only the process
-answers: use that where the answer restarts the process. Health checks of containers
-use it.
+It prints the answer of /readyz. With --live it asks /livez, which does not ask the back
+end: use it for health checks that restart the process, as containers have them.
 
 Exit codes: 0 healthy; 1 not healthy; 64 wrong usage; 69 nothing answers at the address
 within two seconds.`,
@@ -91,7 +90,7 @@ func askHealth(ctx context.Context, address, path string) (healthy bool, text st
 		err = errors.Join(err, fmt.Errorf("it answers %s", reply.Status))
 	}
 	if err != nil {
-		return false, "", failf(exitUnavailable, "http://%s%s is not of a redoubt serve: %w", address, path, err)
+		return false, "", failf(exitUnavailable, "http://%s%s is not the address of a redoubt serve: %w", address, path, err)
 	}
 	return reply.StatusCode == http.StatusOK, text, nil
 }

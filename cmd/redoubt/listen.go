@@ -17,8 +17,8 @@ import (
 	"github.com/redoubt-go/redoubt/internal/server"
 )
 
-// A door is where the clients of one back end come in: its addresses, its certificates and its users.
-type door struct {
+// A frontend is what the clients of one back end see: the addresses, their certificates and the users.
+type frontend struct {
 	listen  []string
 	tls     certs.Files
 	aclFile string
@@ -27,30 +27,30 @@ type door struct {
 	listeners []net.Listener
 }
 
-func (d *door) flags(flags *pflag.FlagSet) {
-	flags.StringSliceVar(&d.listen, "listen", []string{"127.0.0.1:6380"}, "`addresses` for Redis clients, separated by commas or each with its own --listen: host:port, tls://host:port or unix:/path; an address that other machines can reach needs a password")
-	flags.StringVar(&d.tls.Cert, "tls-cert-file", "", "`file` with the certificate of the tls:// addresses and the chain to its authority, in PEM; read again when it changes and on SIGHUP")
-	flags.StringVar(&d.tls.Key, "tls-key-file", "", "`file` with the key of that certificate, in PEM")
-	flags.StringVar(&d.tls.CA, "tls-ca-cert-file", "", "`file` with the authorities of clients' certificates, in PEM: clients of the tls:// addresses then need a certificate; empty: they need none")
-	flags.StringVar(&d.aclFile, "aclfile", "", "`file` with users and their rights, in the format of Redis' ACL files: a line \"user name rules\" for each; read again on SIGHUP")
+func (f *frontend) flags(flags *pflag.FlagSet) {
+	flags.StringSliceVar(&f.listen, "listen", []string{"127.0.0.1:6380"}, "`addresses` for Redis clients, separated by commas or each with its own --listen: host:port, tls://host:port or unix:/path; an address that other machines can reach needs a password")
+	flags.StringVar(&f.tls.Cert, "tls-cert-file", "", "`file` with the certificate of the tls:// addresses and the chain to its authority, in PEM; the server reads it again when it changes and on SIGHUP")
+	flags.StringVar(&f.tls.Key, "tls-key-file", "", "`file` with the key of that certificate, in PEM")
+	flags.StringVar(&f.tls.CA, "tls-ca-cert-file", "", "`file` with the authorities that sign clients' certificates, in PEM; with it clients of the tls:// addresses need a certificate")
+	flags.StringVar(&f.aclFile, "aclfile", "", "`file` with users and their rights, in the format of Redis' ACL files: a line \"user name rules\" for each; the server reads it again on SIGHUP")
 }
 
 // readUsers returns the rules of the users in the file, and logs which of them may do more than their rules say.
-func (d *door) readUsers(back *backend, log *slog.Logger) (map[string]string, error) {
-	if d.aclFile == "" {
+func (f *frontend) readUsers(back *backend, log *slog.Logger) (map[string]string, error) {
+	if f.aclFile == "" {
 		return nil, nil //nolint:nilnil // there are none
 	}
-	text, err := os.ReadFile(d.aclFile)
+	text, err := os.ReadFile(f.aclFile)
 	if err != nil {
 		return nil, usagef("aclfile: %w", err)
 	}
-	rules, scripted, err := acl.ParseFile(d.aclFile, string(text))
+	rules, scripted, err := acl.ParseFile(f.aclFile, string(text))
 	if err != nil {
 		return nil, usagef("aclfile: %w", err)
 	}
 	if len(scripted) > 0 && back.remote() {
-		log.Warn("users may run scripts, of which only the declared keys are checked; -@scripting forbids scripts",
-			slog.Any("users", scripted), slog.String("file", d.aclFile))
+		log.Warn("users may run scripts, and only the declared keys of scripts are checked; -@scripting forbids scripts",
+			slog.Any("users", scripted), slog.String("file", f.aclFile))
 	}
 	return rules, nil
 }
@@ -58,14 +58,14 @@ func (d *door) readUsers(back *backend, log *slog.Logger) (map[string]string, er
 // tlsAddress is what an address with TLS begins with.
 const tlsAddress = "tls://"
 
-// check refuses addresses that are none, and files that are missing or have no effect.
-func (d *door) check() error {
+// check refuses invalid addresses, and files that are missing or have no effect.
+func (f *frontend) check() error {
 	var errs []error
-	if len(d.listen) == 0 {
+	if len(f.listen) == 0 {
 		errs = append(errs, errors.New("listen is empty; want host:port, tls://host:port or unix:/path"))
 	}
 	encrypted := false
-	for _, a := range d.listen {
+	for _, a := range f.listen {
 		rest, isTLS := strings.CutPrefix(a, tlsAddress)
 		encrypted = encrypted || isTLS
 		if err := listenAddress("listen", rest); err != nil || rest == "" || isTLS && strings.HasPrefix(rest, "unix:") {
@@ -75,8 +75,8 @@ func (d *door) check() error {
 	if len(errs) > 0 {
 		return errors.Join(errs...)
 	}
-	switch given := d.tls != (certs.Files{}); {
-	case encrypted && (d.tls.Cert == "" || d.tls.Key == ""):
+	switch given := f.tls != (certs.Files{}); {
+	case encrypted && (f.tls.Cert == "" || f.tls.Key == ""):
 		return errors.New("listen has an address with tls://, which needs --tls-cert-file and --tls-key-file")
 	case given && !encrypted:
 		return errors.New("tls-cert-file, tls-key-file and tls-ca-cert-file have no effect: no address of --listen begins with tls://")
@@ -85,21 +85,21 @@ func (d *door) check() error {
 }
 
 // readTLS reads the certificates, if an address needs them.
-func (d *door) readTLS() error {
-	if d.tls.Cert == "" {
+func (f *frontend) readTLS() error {
+	if f.tls.Cert == "" {
 		return nil
 	}
-	set, err := certs.Read(d.tls)
+	set, err := certs.Read(f.tls)
 	if err != nil {
 		return usagef("tls-cert-file, tls-key-file, tls-ca-cert-file: %w", err)
 	}
-	d.source = certs.NewSource(d.tls, set)
+	f.source = certs.NewSource(f.tls, set)
 	return nil
 }
 
 // open listens on all addresses.
-func (d *door) open(srv *server.Server) error {
-	for _, a := range d.listen {
+func (f *frontend) open(srv *server.Server) error {
+	for _, a := range f.listen {
 		rest, isTLS := strings.CutPrefix(a, tlsAddress)
 		l, err := srv.Listen(network(rest))
 		switch {
@@ -109,13 +109,13 @@ func (d *door) open(srv *server.Server) error {
 			err = fail(exitUnavailable, err)
 		}
 		if err != nil {
-			d.close()
+			f.close()
 			return err
 		}
 		if isTLS {
-			l = encryptedListener{tls.NewListener(l, d.source.Config())}
+			l = encryptedListener{tls.NewListener(l, f.source.Config())}
 		}
-		d.listeners = append(d.listeners, l)
+		f.listeners = append(f.listeners, l)
 	}
 	return nil
 }
@@ -124,29 +124,29 @@ func (d *door) open(srv *server.Server) error {
 type encryptedListener struct{ net.Listener }
 
 // close closes the listeners that no server has closed.
-func (d *door) close() {
-	for _, l := range d.listeners {
+func (f *frontend) close() {
+	for _, l := range f.listeners {
 		_ = l.Close()
 	}
 }
 
 // serve lets clients in. ended gets the error of a listener that ends by itself.
-func (d *door) serve(srv *server.Server) (ended <-chan error) {
-	errs := make(chan error, len(d.listeners))
-	for i, l := range d.listeners {
+func (f *frontend) serve(srv *server.Server) (ended <-chan error) {
+	errs := make(chan error, len(f.listeners))
+	for i, l := range f.listeners {
 		go func() {
 			if err := srv.Serve(l); !errors.Is(err, server.ErrClosed) {
-				errs <- failf(exitUnavailable, "listening on %s ended: %w", d.listen[i], err)
+				errs <- failf(exitUnavailable, "listening on %s ended: %w", f.listen[i], err)
 			}
 		}()
 	}
 	return errs
 }
 
-// addresses are all addresses that are listened on, for the log.
-func (d *door) addresses() string {
+// addresses returns the addresses of all listeners, for the log.
+func (f *frontend) addresses() string {
 	var all []string
-	for _, l := range d.listeners {
+	for _, l := range f.listeners {
 		a := l.Addr().String()
 		if _, isTLS := l.(encryptedListener); isTLS {
 			a = tlsAddress + a
@@ -157,25 +157,25 @@ func (d *door) addresses() string {
 }
 
 // follow has certificates read again when their files change, until end is called.
-func (d *door) follow(log *slog.Logger) (end func()) {
-	if d.source == nil {
+func (f *frontend) follow(log *slog.Logger) (end func()) {
+	if f.source == nil {
 		return func() {}
 	}
-	return d.source.Follow(log)
+	return f.source.Follow(log)
 }
 
-// reload reads the certificates and the users again, and logs the result. Files that are wrong change nothing.
-func (d *door) reload(srv *server.Server, back *backend, patience time.Duration, log *slog.Logger) {
-	if d.source == nil && d.aclFile == "" {
+// reload reads the certificates and the users again, and logs the result. Invalid files change nothing.
+func (f *frontend) reload(srv *server.Server, back *backend, patience time.Duration, log *slog.Logger) {
+	if f.source == nil && f.aclFile == "" {
 		log.Info("SIGHUP: there is nothing to reload: neither --tls-cert-file nor --aclfile is set")
 	}
-	if d.source != nil {
-		d.source.Reload(log)
+	if f.source != nil {
+		f.source.Reload(log)
 	}
-	if d.aclFile == "" {
+	if f.aclFile == "" {
 		return
 	}
-	rules, err := d.readUsers(back, log)
+	rules, err := f.readUsers(back, log)
 	if err == nil {
 		err = srv.SetUsers(rules, patience)
 	}
@@ -183,7 +183,7 @@ func (d *door) reload(srv *server.Server, back *backend, patience time.Duration,
 		log.Error("users not reloaded: they stay as they are", slog.Any("error", err))
 		return
 	}
-	log.Info("reloaded the users", slog.String("file", d.aclFile), slog.Int("users", len(rules)))
+	log.Info("reloaded the users", slog.String("file", f.aclFile), slog.Int("users", len(rules)))
 }
 
 // network splits an address into the arguments of net.Listen.

@@ -40,8 +40,8 @@ type result struct {
 	excluded bool
 }
 
-// probe makes all checks at once, and answers 200, or 503 if one has failed, as kube-apiserver does: with the reasons
-// and the notes, or with a line for each check if the query has verbose. The query's exclude leaves a check out.
+// probe makes all checks at once. It answers 200, or 503 if a check has failed, in the format of kube-apiserver: the
+// reasons and the notes, or with verbose in the query a line for each check. exclude in the query leaves a check out.
 func probe(name string, checks func() []healthCheck) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		query, all := r.URL.Query(), checks()
@@ -115,7 +115,7 @@ func notes(results []result) (lines []string) {
 	return lines
 }
 
-// unknownChecks names what the query excludes although there is no such check.
+// unknownChecks returns an error for each name in exclude that no check has.
 func unknownChecks(query url.Values, all []healthCheck) (lines []string) {
 	names := make([]string, len(all))
 	for i, c := range all {

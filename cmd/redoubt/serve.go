@@ -22,7 +22,7 @@ import (
 )
 
 type serveFlags struct {
-	door                      door
+	frontend                  frontend
 	http, backend, prefix     string
 	httpHosts                 []string
 	pprof                     bool
@@ -55,17 +55,17 @@ With --pools the server stands in front of pools of servers, as twemproxy does: 
 docs/pools.md.
 
 With --listen tls://HOST:PORT, --tls-cert-file and --tls-key-file clients speak TLS.
---listen may be given several times, with and without TLS. --aclfile names a file with
-users and their rights, as Redis has it.
+Each --listen adds an address, with or without TLS. --aclfile names a file with users
+and their rights, in the format of Redis.
 
 SIGTERM and SIGINT shut the server down gracefully: it accepts no more clients, gives
 commands in flight up to --drain-timeout to finish, and exits. A second signal ends
-it at once. SIGHUP reads the certificates and the users, or the file of pools, again;
-files with an error change nothing. The log tells what was read.
+it at once. SIGHUP makes it read the certificates and the users, or the file of pools,
+again; files with an error change nothing. The log says what was read.
 
 The --http address serves the dashboard to browsers; where other machines can reach it,
 only with a password. There /metrics is for Prometheus, /livez says whether the process
-works, and /readyz whether the back end answers and takes writes; neither writes.
+works, and /readyz whether the back end answers and takes writes. None of them writes.
 
 Exit codes: 0 ended by a signal; 1 not all data could be saved; 64 wrong usage; 65 the
 directory is damaged; 69 the back end does not answer, or the directory or an
@@ -99,7 +99,7 @@ address can't be used.`,
 		},
 	}
 	flags := cmd.Flags()
-	f.door.flags(flags)
+	f.frontend.flags(flags)
 	flags.StringVar(&f.backend, "backend", "embedded:", "`URL` of the data store: embedded: (in memory), embedded:/path (in that directory), redis://[user:password@]host[:port][/db], rediss://…, unix:///path, redis-sentinel://host[:port],…/master or redis-cluster://host[:port],…")
 	flags.StringVar(&f.http, "http", "127.0.0.1:8080", "`address` for the dashboard, /metrics, /livez and /readyz; empty: none")
 	flags.StringSliceVar(&f.httpHosts, "http-host", nil, "`names` under which browsers reach the dashboard, beside localhost and the address of --http")
@@ -150,7 +150,7 @@ func (f *serveFlags) check() error {
 	if f.pprof && f.http == "" {
 		errs = append(errs, errors.New("pprof needs an address: --http is empty"))
 	}
-	errs = append(errs, checkHosts(f.httpHosts), f.door.check(), listenAddress("http", f.http), listenAddress("stats-addr", f.pools.statsAddr))
+	errs = append(errs, checkHosts(f.httpHosts), f.frontend.check(), listenAddress("http", f.http), listenAddress("stats-addr", f.pools.statsAddr))
 	return errors.Join(errs...)
 }
 
@@ -168,7 +168,7 @@ func serve(f serveFlags, signals <-chan os.Signal, stderr io.Writer) (err error)
 	if err != nil {
 		return err
 	}
-	if err := f.door.readTLS(); err != nil {
+	if err := f.frontend.readTLS(); err != nil {
 		return err
 	}
 	ctx, interrupted, stop := untilSignal(signals)
@@ -192,7 +192,7 @@ func serve(f serveFlags, signals <-chan os.Signal, stderr io.Writer) (err error)
 		defer keepClients(f.budget)()
 	}
 	setThreads(f.threads, back.remote())
-	users, err := f.door.readUsers(back, log)
+	users, err := f.frontend.readUsers(back, log)
 	if err != nil {
 		return err
 	}
@@ -205,10 +205,10 @@ func serve(f serveFlags, signals <-chan os.Signal, stderr io.Writer) (err error)
 		return fail(exitUsage, err)
 	}
 	defer func() { _ = srv.Close() }()
-	if err := f.door.open(srv); err != nil {
+	if err := f.frontend.open(srv); err != nil {
 		return err
 	}
-	defer f.door.close()
+	defer f.frontend.close()
 	web, err := listenHTTP(f.http, func(w *webServer) (http.Handler, error) {
 		mux, err := newHandler(srv.Stats, back, &w.draining, back.metrics(srv)...)
 		if err != nil {
@@ -222,15 +222,15 @@ func serve(f serveFlags, signals <-chan os.Signal, stderr io.Writer) (err error)
 	defer web.close()
 
 	log.Info("serving",
-		slog.String("listen", f.door.addresses()), slog.String("backend", back.name),
+		slog.String("listen", f.frontend.addresses()), slog.String("backend", back.name),
 		slog.String("durability", back.durability), slog.String("http", web.addr()),
 		slog.String("password", needed(srv)), slog.String("version", readBuildVersion()))
-	ended := f.door.serve(srv)
-	defer f.door.follow(log)()
+	ended := f.frontend.serve(srv)
+	defer f.frontend.follow(log)()
 	for {
 		select {
 		case <-hup:
-			f.door.reload(srv, back, f.drainTimeout, log)
+			f.frontend.reload(srv, back, f.drainTimeout, log)
 		case err := <-ended:
 			return err
 		case sig := <-signals:

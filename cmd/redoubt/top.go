@@ -37,8 +37,8 @@ func newTop() *cobra.Command {
 arrows left and right, or 1 to 4, choose the list; up and down scroll it.
 
 For the list on the screen it scans all keys of the server at each refresh, in small
-steps that don't block other clients. It rests at least four times as long as that
-took. With --json it prints all lists once, and ends.
+steps that don't block other clients. It then pauses for at least four times as long as the
+scan took. With --json it prints all lists once, and ends.
 
 Exit codes: 0 ended by q or ^C; 64 wrong usage, or no terminal; 69 no server at the start;
 128+n ended by signal n.`,

@@ -11,7 +11,7 @@ import (
 type Description struct {
 	Flags     []string
 	Passwords []string // SHA-256, in hexadecimal
-	// Commands, Keys and Channels are rules, which blanks separate.
+	// Commands, Keys and Channels are rules, separated by blanks.
 	Commands, Keys, Channels string
 }
 
@@ -74,8 +74,8 @@ func (u *User) commandRules() string {
 	return strings.Join(append([]string{"-@all"}, u.changes...), " ")
 }
 
-// change notes a rule about a command or a category. An earlier rule about the same, or about a subcommand,
-// no longer counts.
+// change notes a rule about a command or a category. It replaces earlier rules about the same command, category
+// or a subcommand.
 func (u *User) change(rule string) {
 	rule = strings.ToLower(rule)
 	if rule == "+@all" || rule == "-@all" {

@@ -8,9 +8,9 @@ import (
 )
 
 // ParseFile reads the text of an ACL file of Redis: a line "user name rules" for each user. Empty lines and
-// lines that begin with # say nothing. It returns the rules of each user, and the users that may run scripts
-// although they may not do all: see [User.EscapesByScripts]. It joins all errors, which name the file and the
-// line and never show a password. A file without users is an error.
+// lines that begin with # are ignored. It returns the rules of each user, and the limited users that may run
+// scripts: see [User.EscapesByScripts]. It joins all errors, which name the file and the line and never show a
+// password. A file without users is an error.
 func ParseFile(file, text string) (rules map[string]string, scripted []string, err error) {
 	rules = make(map[string]string)
 	var errs []error
@@ -35,7 +35,7 @@ func ParseFile(file, text string) (rules map[string]string, scripted []string, e
 			continue
 		}
 		if _, twice := rules[name]; twice {
-			fail("user %q is there twice", name)
+			fail("an earlier line has user %q too", name)
 		}
 		rules[name] = user.rules
 		if user.EscapesByScripts() {

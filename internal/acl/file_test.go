@@ -22,7 +22,7 @@ func TestParseFile(t *testing.T) {
 		"":                               "users.acl has no user; want a line like",
 		"user a on\nsomething hush\n":    `users.acl:2: want a line like "user name`,
 		"user\n":                         "users.acl:1: want a line like",
-		"user a on\nuser a on >hush\n":   `users.acl:2: user "a" is there twice`,
+		"user a on\nuser a on >hush\n":   `users.acl:2: an earlier line has user "a" too`,
 		"user a hush\n":                  `users.acl:1: user "a": rule 1 is unknown`,
 		"user a +nosuch ~* ~b\nuser b x": `users.acl:2: user "b": rule 1 is unknown`,
 	} {

@@ -80,7 +80,7 @@ func (u *User) Admits(password []byte) bool {
 // AnyKey reports whether the user may use all keys.
 func (u *User) AnyKey() bool { return u.anyKey }
 
-// InScript returns the error of Redis 7.0 for a command in a script, of the error that [User.Refuses] returns.
+// InScript turns an error of [User.Refuses] into the error that Redis 7.0 has for the same command in a script.
 func InScript(refusal string) string {
 	switch {
 	case refusal == noKey:

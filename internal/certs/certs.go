@@ -6,7 +6,7 @@
 //	listener := tls.NewListener(inner, source.Config())
 //	defer source.Follow(log)()
 //
-// A new connection sees the certificates that were read last. Files that are wrong change nothing.
+// A new connection gets the certificates that were read last. Invalid files change nothing.
 //
 // [Source.Follow] compares the contents of the files, because Kubernetes renews a certificate by pointing a
 // symbolic link elsewhere. Rejected: fsnotify, which has to watch each directory and link on the path, and
@@ -38,7 +38,7 @@ type Files struct {
 type Set struct {
 	config *tls.Config
 	digest [sha256.Size]byte
-	// Expires is when the server's certificate does.
+	// Expires is when the server's certificate expires.
 	Expires time.Time
 }
 
@@ -131,13 +131,13 @@ func (s *Source) Store(set *Set) {
 	s.current.Store(set)
 }
 
-// Reload reads the files again, and logs the result. Wrong files change nothing.
+// Reload reads the files again, and logs the result. Invalid files change nothing.
 func (s *Source) Reload(log *slog.Logger) {
 	_, _, err := s.reload()
 	s.tell(log, err)
 }
 
-// tell logs that the current set was read, or why files change nothing.
+// tell logs that the files were read, or err and that the former certificates stay.
 func (s *Source) tell(log *slog.Logger, err error) {
 	expires := slog.Time("expires", s.current.Load().Expires)
 	if err != nil {
@@ -175,9 +175,9 @@ func (s *Source) Follow(log *slog.Logger) (end func()) {
 	}
 }
 
-// watch reads the files every period until ctx ends. It calls told when they have changed, and with an error
-// if they are wrong. It tells an error once, and only when the files stay so for another period, because a
-// certificate and its key may be written one after the other.
+// watch reads the files every period until ctx ends. It calls told with nil when they have changed, and with an
+// error when they are invalid. It reports an error once, and only if the files are still the same a period later:
+// a certificate and its key may be written one after the other.
 func (s *Source) watch(ctx context.Context, period time.Duration, told func(err error)) {
 	tick := time.NewTicker(period)
 	defer tick.Stop()

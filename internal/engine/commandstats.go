@@ -12,8 +12,8 @@ import (
 )
 
 // commandStats count the calls of one command, for INFO commandstats and latencystats and for LATENCY
-// HISTOGRAM. Only one in sampleEvery calls of a quick command is timed: reading the clock twice for each
-// GET would slow it down. The times are then the sample's, scaled to all calls.
+// HISTOGRAM. Reading the clock twice for each GET would slow it down. So only one in sampleEvery calls of a
+// quick command is timed, and its time counts for all of them.
 type commandStats struct {
 	name             string
 	calls            [statStripes]stripe // by session, so that cores share none
@@ -32,7 +32,7 @@ type stripe struct {
 const (
 	statStripes = 32
 	sampleEvery = 16
-	// largeArg is the length in bytes from which the last argument makes a quick command take its time.
+	// largeArg is the length in bytes of a last argument that makes a quick command slow.
 	largeArg = 128 << 10
 )
 
@@ -234,7 +234,7 @@ func (c *call) weigh(cmd *command, args [][]byte, calls int64) int64 {
 	return 0
 }
 
-// timeFromNow times a command that was taken for quick and turns out not to be.
+// timeFromNow begins to time a command that weigh took for quick and that is not.
 func (c *call) timeFromNow() {
 	if c.weight == 0 {
 		c.weight, c.began = 1, clockNow()
@@ -260,16 +260,16 @@ func (w *Wait) countReply(reply []byte) {
 	}
 }
 
-// countServed notes the time of a command that got what it waited for. Its wait is no part of it. As on
-// Redis, one that waited in vain has no time and is not in the slow log.
+// countServed notes the time of a command that got what it waited for, without the wait. As on Redis, a
+// command that timed out has no time and is not in the slow log.
 func (w *Wait) countServed() {
 	w.s.e.commandStats.of(w.cmd).observe(0, 1)
 	w.s.e.took(&call{e: w.s.e, s: w.s}, w.cmd, w.args, 0)
 }
 
 // Begin says that the session runs scripts for a command that the engine doesn't know, until End. The
-// statistics and the slow log show that command in their place. name is in lower case; it is one of a
-// bounded number. args must stay until End.
+// statistics and the slow log show the command instead of the scripts. name is in lower case, and there is a
+// bounded number of names. args must not change until End.
 func (s *Session) Begin(name string, args [][]byte) {
 	if s.asName != name {
 		s.asName, s.lastAs = name, s.e.commandStats.named(name)
@@ -277,8 +277,8 @@ func (s *Session) Begin(name string, args [][]byte) {
 	s.as, s.asArgs, s.ran = s.lastAs, args, false
 }
 
-// End says that the command of Begin has its reply. When the engine ran nothing for it, the command counts
-// all the same if the caller has answered it.
+// End says that the command of Begin has its reply. A command for which the engine ran nothing counts only if
+// the caller has answered it.
 func (s *Session) End(answered bool) { //nolint:revive // the parameter is the state
 	if answered && !s.ran {
 		s.as.calls[s.stripe].n.Add(1)

@@ -111,11 +111,11 @@ func (s *Session) SetProtocol(p resp.Protocol) {
 	s.pushProto.Store(uint32(p))
 }
 
-// Limits says which commands a script with a digest may not run on keys, which it declares: refuses returns the
-// error, or "". A nil refuses lets it run all.
+// Limits returns what the script with this digest and these declared keys may not run. refuses returns the error for a
+// command, or "" if the script may run it. A nil refuses allows all commands.
 type Limits = func(digest string, keys [][]byte) (refuses func(args [][]byte) string)
 
-// SetLimits sets the limits of scripts. They are asked at the begin of each script, in the goroutine that runs it.
+// SetLimits sets the limits of scripts. The engine calls l when a script begins, in the goroutine that runs it.
 func (s *Session) SetLimits(l Limits) { s.limits = l }
 
 // DB returns the number of the selected database.

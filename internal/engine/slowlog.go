@@ -11,11 +11,11 @@ import (
 	"github.com/redoubt-go/redoubt/internal/rediscmd"
 )
 
-// A slowLog keeps the latest commands that took long: SLOWLOG. A command's time doesn't include its wait
-// for locks, as a command of Redis doesn't count its wait for the commands before it.
+// A slowLog keeps the latest slow commands, for SLOWLOG. A command's time excludes its wait for locks, because
+// Redis excludes the wait for earlier commands.
 type slowLog struct {
 	slower atomic.Int64 // ns; negative: none is kept
-	exact  atomic.Bool  // slower is so little that quick commands are timed too
+	exact  atomic.Bool  // slower is below quickTakes, so quick commands are timed too
 
 	mu   sync.Mutex
 	most int
@@ -31,8 +31,8 @@ type slowCommand struct {
 	addr, name string
 }
 
-// quickTakes is a time that a quick command needs only when its arguments or its reply are large, and
-// then it is timed.
+// quickTakes is longer than any quick command takes, unless its arguments or its reply are large. Such a
+// command is timed.
 const quickTakes = time.Millisecond
 
 // set applies the settings slowlog-log-slower-than, in µs, and slowlog-max-len.

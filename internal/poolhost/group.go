@@ -61,8 +61,8 @@ func OpenGroup(of *redisurl.Target, log *slog.Logger) (*Group, error) {
 	return &Group{pool, sentinels, time.Now()}, nil
 }
 
-// groupOptions are the options of a URL that say where a Group is, and how to log in there. The others
-// tune the connections of a client, which a Group doesn't have.
+// groupOptions are the options of a URL that say where a Group is, and how to log in there. All other options
+// tune the connections of a client, and a Group has no such connections.
 var groupOptions = []string{"addr", "master_name", "username", "password", "sentinel_username", "sentinel_password", "db", "skip_verify"}
 
 // CheckOptions returns an error for options of a URL that a Group doesn't have.
@@ -74,7 +74,7 @@ func CheckOptions(raw string) error {
 	}
 	for name := range options {
 		if !slices.Contains(groupOptions, name) {
-			return fmt.Errorf("the URL's option %q has no effect here, because clients share the connections to each server: leave it out", name)
+			return fmt.Errorf("leave out the URL's option %q: it has no effect here, because clients share the connections to each server", name)
 		}
 	}
 	return nil

@@ -2,9 +2,8 @@ package proxy
 
 import "time"
 
-// Commands for a lost server wait for its next conn if the pool has [PoolOptions].Patience. Upstream.next is
-// closed when there is another conn than the present or last one, or when the wait is over. It is nil when
-// there is nothing to wait for.
+// With [PoolOptions].Patience, commands for a lost server wait for its next conn. They wait on Upstream.next,
+// which is closed when the next conn is there or the wait is over. It is nil when no conn will come.
 
 // arrived is called when there is another conn.
 func (u *Upstream) arrived() {
@@ -57,8 +56,7 @@ func (u *Upstream) expected() <-chan struct{} {
 	return u.next
 }
 
-// ended reports whether l took no command because it has ended, so that the command may wait for the next
-// conn.
+// ended reports whether l refused a command because l has ended. The command may then wait for the next conn.
 func (u *Upstream) ended(l *conn, err error) bool {
 	if err == nil || u.opts.patience == 0 {
 		return false
@@ -68,7 +66,7 @@ func (u *Upstream) ended(l *conn, err error) bool {
 	return l.err != nil
 }
 
-// after waits until l, which has ended, is no longer the conn of u, and longer if get would.
+// after waits until u has dropped l, a conn that has ended. The next call of get may wait longer.
 func (u *Upstream) after(l *conn) {
 	u.mu.Lock()
 	next, still := u.next, u.conn.Load() == l

@@ -10,8 +10,8 @@ import (
 	"github.com/redoubt-go/redoubt/internal/resp"
 )
 
-// answersACL reports whether ACL is answered here: where users are the server's own. In front of one server
-// without users ACL is that server's.
+// answersACL reports whether this server answers ACL itself, because the users are its own. Without Users, the
+// one server behind it answers ACL.
 func (s *Server) answersACL() bool {
 	return s.opts.Pool != nil || s.opts.Sessions != nil || len(s.opts.Users) > 0
 }
@@ -22,7 +22,7 @@ func aclCommand(c *session, args [][]byte, _ []byte) {
 	answer, known := aclAnswers[sub]
 	switch {
 	case !known:
-		c.reject("ERR unknown command 'ACL " + sub + "': it is not supported through redoubt: users are in its configuration")
+		c.reject("ERR unknown command 'ACL " + sub + "': redoubt does not support it, because its users are in its configuration")
 		return
 	case len(args)-2 < answer.least || len(args)-2 > answer.most:
 		c.reject("ERR wrong number of arguments for 'acl|" + strings.ToLower(sub) + "' command")
@@ -39,7 +39,7 @@ func aclCommand(c *session, args [][]byte, _ []byte) {
 	}
 }
 
-// aclAnswers make the replies to subcommands of ACL with so many arguments.
+// aclAnswers make the replies to the subcommands of ACL that take least to most arguments.
 var aclAnswers = map[string]struct {
 	least, most int
 	make        func(c *session, args [][]byte) []byte

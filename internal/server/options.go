@@ -56,8 +56,9 @@ type Options struct {
 	// arguments like +select|0, are errors.
 	// Without Password there is no default user unless Users has it.
 	//
-	// An engine checks each command of a script, with the rights of the user who runs it. In front of
-	// servers only the declared keys of a script are checked: it may do all that they let Redoubt do.
+	// An engine checks each command of a script by the rights of the user who runs it. In front of servers
+	// the session checks only the declared keys of a script. The script may do all that these servers let
+	// Redoubt do.
 	Users map[string]string
 	// TLS, when set, is spoken on every TCP listener.
 	TLS *tls.Config

@@ -20,14 +20,14 @@ type rights struct {
 
 func (r *rights) limited() bool { return r.user != nil }
 
-// refusal returns the error for a command that the user may not run, or "". Unknown commands, as a module
-// behind may have, and arguments that hide where the keys are, are refused too: rights on them can't be checked.
+// refusal returns the error for a command that the user may not run, or "". It also refuses unknown commands,
+// such as those of a module, and arguments that hide the keys, because it can't check rights on them.
 func (r *rights) refusal(k *keySpec, h *handler, args [][]byte) string {
 	switch {
 	case h != nil && h.command != nil:
 		return r.refusalOfExtension(h, args)
 	case k == nil && h == nil:
-		return unknownInPool(args)
+		return unknownCommandError(args)
 	case k != nil && !k.Takes(len(args)):
 		return "ERR wrong number of arguments for '" + k.name + "' command"
 	case k != nil:
@@ -61,7 +61,7 @@ func (r *rights) refusalOfExtension(h *handler, args [][]byte) string {
 	k := lookupKeys(inner[0])
 	switch {
 	case k == nil:
-		return unknownInPool(inner)
+		return unknownCommandError(inner)
 	case !k.Takes(len(inner)):
 		return "ERR wrong number of arguments for '" + k.name + "' command"
 	}
@@ -74,8 +74,8 @@ func (r *rights) surelyPermit(k *keySpec, args [][]byte) bool {
 	return (k.single || k.fragments != nil) && k.Takes(len(args)) && r.refusalOfRedis(k, args) == ""
 }
 
-// permitPlain reports whether the user may run a command of the most common kinds of Redis' own. It says false if it
-// takes more to know.
+// permitPlain reports whether the user surely may run a command of one of the most common kinds. It returns false if
+// only a longer check can tell.
 func (r *rights) permitPlain(known *knownKeys, args [][]byte) bool {
 	if !r.limited() {
 		return true
@@ -93,13 +93,14 @@ var ownScripts = sync.OnceValue(func() map[string]*redoubt.Script {
 	return all
 })
 
-// scriptLimits are what scripts may not run on the engine, because their user may not. Any goroutine may use it.
+// scriptLimits keep scripts on the engine from running what their user may not run. Any goroutine may use them.
 type scriptLimits struct {
 	user atomic.Pointer[acl.User] // nil: the client may do all
 }
 
-// of returns what a script with this digest may not run, or nil if that is nothing. A script of Redoubt's own uses
-// only its declared keys, so the right to run it is enough. But that of FENCE.DO also runs commands of its caller.
+// of returns the function that refuses commands of the script with this digest, or nil if the script may run all
+// commands. A script of Redoubt's own uses only its declared keys, so the right to run it is enough. But that of
+// FENCE.DO also runs commands of its caller.
 func (l *scriptLimits) of(digest string, keys [][]byte) (refuses func(args [][]byte) string) {
 	u, own := l.user.Load(), ownScripts()[digest]
 	guards := own != nil && own.Name() == guardScript

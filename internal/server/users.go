@@ -57,7 +57,7 @@ func (o *Options) parseUsers() (*users, error) {
 	case o.Password != "":
 		u.byName[standard] = acl.Almighty(standard, o.Password)
 		if _, twice := o.Users[standard]; twice {
-			errs = append(errs, fmt.Errorf("server: user %q is in Users and the one of Password", standard))
+			errs = append(errs, fmt.Errorf("server: user %q is both in Users and the user of Password: leave out one", standard))
 		}
 	case len(o.Users) == 0:
 		u.byName[standard] = acl.Anybody(standard)

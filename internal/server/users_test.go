@@ -265,7 +265,7 @@ func TestUsersLogIn(t *testing.T) {
 	w.want("-NOPERM this user has no permissions to run the 'acl|whoami' command\r\n", "ACL WHOAMI")
 	w.want("+RESET\r\n", "RESET")
 	w.want("$7\r\ndefault\r\n", "ACL WHOAMI")
-	w.want("-ERR unknown command 'ACL SAVE': it is not supported through redoubt: users are in its configuration\r\n", "ACL SAVE")
+	w.want("-ERR unknown command 'ACL SAVE': redoubt does not support it, because its users are in its configuration\r\n", "ACL SAVE")
 	w.want("-ERR Unknown category 'nosuch'\r\n", "ACL CAT nosuch")
 }
 
@@ -334,7 +334,7 @@ func TestUsersRefused(t *testing.T) {
 		want string
 	}{
 		{server.Options{Pool: pool, Users: map[string]string{"a": "on hush"}}, `server: user "a": rule 2 is unknown; want one of on, off`},
-		{server.Options{Pool: pool, Password: "x", Users: map[string]string{"default": "on"}}, `server: user "default" is in Users and the one of Password`},
+		{server.Options{Pool: pool, Password: "x", Users: map[string]string{"default": "on"}}, `server: user "default" is both in Users and the user of Password: leave out one`},
 	} {
 		if _, err := server.New(c.o); err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "hush") {
 			t.Errorf("%v\nwant %s", err, c.want)

@@ -14,11 +14,11 @@ const DefaultName = "gocron"
 
 // ElectorOptions configure an [Elector]. The zero value is ready to use.
 type ElectorOptions struct {
-	// Name is the name of the election, which is that of a lock: lock.Mutex.Observe tells who leads.
-	// Defaults to [DefaultName].
+	// Name is the name of the election and of its lock: lock.Mutex.Observe tells who leads. Defaults to
+	// [DefaultName].
 	Name string
 
-	// TTL is how long the others wait after the death of a leader, as in lock.Options. Defaults to
+	// TTL is how long the other processes wait after a leader dies, as in lock.Options. Defaults to
 	// lock.DefaultTTL.
 	TTL time.Duration
 
@@ -29,15 +29,15 @@ type ElectorOptions struct {
 // An Elector is a gocron.Elector. The process that asks first leads, and goes on leading until
 // Close, its death, or the loss of the server for longer than its TTL.
 //
-// A run that is due when the lead changes hands may be left out or, if the clocks of the processes
-// differ, happen twice. A [Locker] prevents the second.
+// When the lead changes hands, a run that is due may be left out. If the clocks of the processes
+// differ, it may also happen twice, which a [Locker] prevents.
 //
 // Its methods may be called by many goroutines at once. Close it after the scheduler's Shutdown.
 type Elector struct {
 	locks *lock.Mutex
 	name  string
 
-	turn   chan struct{} // has room for the caller that owns the rest
+	mu     chan struct{} // a mutex for lease and closed, whose lock can be given up
 	lease  *lock.Lease   // nil before the first election
 	closed bool
 }
@@ -56,7 +56,7 @@ func NewElector(client *redoubt.Client, opts ElectorOptions) (*Elector, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Elector{locks: locks, name: opts.Name, turn: make(chan struct{}, 1)}, nil
+	return &Elector{locks: locks, name: opts.Name, mu: make(chan struct{}, 1)}, nil
 }
 
 var errClosed = errors.New("gocronlock: the elector is closed")
@@ -66,11 +66,11 @@ var errClosed = errors.New("gocronlock: the elector is closed")
 // nothing while this process leads, and costs one round trip otherwise.
 func (e *Elector) IsLeader(ctx context.Context) error {
 	select {
-	case e.turn <- struct{}{}:
+	case e.mu <- struct{}{}:
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	defer func() { <-e.turn }()
+	defer func() { <-e.mu }()
 	if e.closed {
 		return errClosed
 	}
@@ -94,8 +94,8 @@ const closeTimeout = 3 * time.Second
 // Close resigns, in 3 s at most, so that another process leads without waiting for the TTL. IsLeader
 // then returns errors. Close may be called more than once.
 func (e *Elector) Close() error {
-	e.turn <- struct{}{}
-	defer func() { <-e.turn }()
+	e.mu <- struct{}{}
+	defer func() { <-e.mu }()
 	if e.closed = true; e.lease == nil || e.lease.Err() != nil {
 		return nil
 	}

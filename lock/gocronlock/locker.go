@@ -17,15 +17,15 @@ const DefaultHold = 5 * time.Second
 
 // Options configure a [Locker]. The zero value is ready to use.
 type Options struct {
-	// Hold is how long the lock of a job is held at least, from its start on: longer than the clocks
-	// of the processes differ and their machines are late. After a shorter job the lock is held for
-	// up to Hold after the job's end, so Hold must be less than half the time between two
+	// Hold is the shortest time for which the lock of a job is held, from the job's start on. It must be
+	// longer than the processes' clocks differ and their machines are late. After a shorter job the lock
+	// is held for up to Hold after the job's end. So Hold must be less than half the time between two
 	// runs; otherwise runs are left out. Jobs that count their interval from the start of the process, such as
 	// gocron.DurationJob, are due at different times in each process: they run once an interval
 	// only if Hold is nearly half of it or more.
 	//
-	// It is also the TTL of the lock, which is renewed while the job runs: how long others wait
-	// after the death of a process. From 1 ms to a year. Defaults to [DefaultHold], for runs
+	// Hold is also the TTL of the lock, which is renewed while the job runs: after the death of a
+	// process others wait for up to Hold. From 1 ms to a year. Defaults to [DefaultHold], for runs
 	// that are more than 10 s apart.
 	Hold time.Duration
 

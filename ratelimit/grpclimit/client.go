@@ -30,7 +30,7 @@ type ClientOptions struct {
 	// limit for all calls.
 	Key func(*Call) string
 
-	// OnFailure is what happens to a call when the limiter returns an error. Defaults to
+	// OnFailure says what happens to a call when the limiter returns an error. Defaults to
 	// FailOpen.
 	OnFailure FailureMode
 
@@ -39,8 +39,8 @@ type ClientOptions struct {
 	OnError func(c *Call, err error)
 }
 
-// A ClientInterceptor delays the calls of clients, in all processes together, so that they keep
-// to a limit of the server. Its methods may be called by many goroutines at once.
+// A ClientInterceptor makes calls wait, so that the clients in all processes together stay within
+// a limit of the server. Its methods may be called by many goroutines at once.
 //
 // A call waits for its token, in the order of all waiters. If the token comes after the call's
 // deadline, the call ends at once with ResourceExhausted, and is not sent.
@@ -65,8 +65,8 @@ func NewClient(opts ClientOptions) (*ClientInterceptor, error) {
 	return &ClientInterceptor{opts}, nil
 }
 
-// Unary is a [grpc.UnaryClientInterceptor]. It costs one round trip before the call, also for a call that
-// waits.
+// Unary is a [grpc.UnaryClientInterceptor]. It costs one round trip before the call, whether the call
+// waits or not.
 func (i *ClientInterceptor) Unary(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoker grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 	if err := i.wait(ctx, method); err != nil {
 		return err
