@@ -73,8 +73,8 @@ func Fill(flags *pflag.FlagSet, from Sources) error {
 			return
 		}
 		if s, ok := file[f.Name]; ok {
-			if err := flags.Set(f.Name, s.value); err != nil {
-				errs = append(errs, fmt.Errorf("%s:%d: %s: %w", from.File, s.line, f.Name, Plain(f, s.value, err)))
+			if err := s.set(flags, f); err != nil {
+				errs = append(errs, fmt.Errorf("%s:%d: %s: %w", from.File, s.line, f.Name, err))
 			}
 		}
 	})
@@ -164,11 +164,30 @@ func EnvName(prefix, flag string) string {
 	return prefix + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }
 
-// A setting is a value in the file.
+// A setting is a value in the file, or a list of values.
 type setting struct {
-	value string
-	line  int
+	value  string
+	list   []string
+	isList bool
+	line   int
 }
+
+// set gives a flag the value. Only a flag that takes several values takes a list.
+func (s setting) set(flags *pflag.FlagSet, f *pflag.Flag) error {
+	several, ok := f.Value.(pflag.SliceValue)
+	if s.isList && !ok {
+		return errSingle
+	}
+	if err := flags.Set(f.Name, s.value); err != nil { // of a list: an empty value, and then the list
+		return Plain(f, s.value, err)
+	}
+	if s.isList {
+		return several.Replace(s.list)
+	}
+	return nil
+}
+
+var errSingle = errors.New("want a single value")
 
 func readFile(flags *pflag.FlagSet, from Sources) (map[string]setting, []error) {
 	if from.File == "" {
@@ -246,18 +265,34 @@ func (p *parser) mapping(n *yaml.Node, path, allowed []string) {
 			sections = append(sections, func() { p.mapping(value, below, inside) })
 		case !slices.Contains(allowed, key.Value):
 			p.fail(key, "unknown setting %q; allowed are %s", Word(key.Value), strings.Join(allowed, ", "))
+		case value.Kind == yaml.SequenceNode && !slices.ContainsFunc(value.Content, isNoValue):
+			if p.isFor(path) {
+				s := setting{isList: true, line: key.Line}
+				for _, item := range value.Content {
+					s.list = append(s.list, item.Value)
+				}
+				p.settings[key.Value] = s
+			}
 		case value.Kind != yaml.ScalarNode:
-			p.fail(value, "%s: want a single value", key.Value)
+			p.fail(value, "%s: %w", key.Value, errSingle)
 		case value.Tag == "!!null":
 			p.fail(value, `%s has no value; write "" for an empty one`, key.Value)
-		case len(path) <= len(p.from.Path) && slices.Equal(path, p.from.Path[:len(path)]):
-			p.settings[key.Value] = setting{value.Value, key.Line}
+		case p.isFor(path):
+			p.settings[key.Value] = setting{value: value.Value, line: key.Line}
 		}
 	}
 	for _, read := range sections {
 		read()
 	}
 }
+
+// isFor reports whether settings at path are for the command that runs.
+func (p *parser) isFor(path []string) bool {
+	return len(path) <= len(p.from.Path) && slices.Equal(path, p.from.Path[:len(path)])
+}
+
+// isNoValue reports whether an element of a list is no single value.
+func isNoValue(n *yaml.Node) bool { return n.Kind != yaml.ScalarNode || n.Tag == "!!null" }
 
 func (p *parser) isCommand(path []string) bool {
 	_, ok := p.from.Section(path)

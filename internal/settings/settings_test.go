@@ -20,6 +20,7 @@ type flags struct {
 	max    Bytes
 	quiet  bool
 	config string
+	hosts  []string
 }
 
 func newFlags() *flags {
@@ -29,6 +30,7 @@ func newFlags() *flags {
 	f.Var(&f.max, "max-bulk", "")
 	f.BoolVar(&f.quiet, "quiet", false, "")
 	f.StringVar(&f.config, "config", "", "")
+	f.StringSliceVar(&f.hosts, "hosts", []string{"default"}, "")
 	return f
 }
 
@@ -96,7 +98,7 @@ func TestTypes(t *testing.T) {
 }
 
 func TestFaults(t *testing.T) {
-	const allowed = "allowed are idle-timeout, listen, max-bulk, quiet, ttl"
+	const allowed = "allowed are hosts, idle-timeout, listen, max-bulk, quiet, ttl"
 	for _, c := range []struct {
 		name, file string
 		env        []string
@@ -110,6 +112,9 @@ func TestFaults(t *testing.T) {
 		{"twice", "listen: x\nlisten: y\n", nil, []string{":2: listen is set twice; first in line 1"}},
 		{"no value", "listen:\n", nil, []string{`:1: listen has no value; write "" for an empty one`}},
 		{"nested", "listen:\n  tcp: x\n", nil, []string{":2: listen: want a single value"}},
+		{"a list in a list", "hosts: [[a]]\n", nil, []string{":1: hosts: want a single value"}},
+		{"a list with nothing in it", "hosts:\n  - a\n  -\n", nil, []string{":2: hosts: want a single value"}},
+		{"a list for a flag with one value", "idle-timeout: 1s\nlisten: [x]\n", nil, []string{":2: listen: want a single value"}},
 		{"list", "- listen\n", nil, []string{":1: want lines like"}},
 		{"no YAML", "listen: [\n", nil, []string{"redoubt.yaml: line "}},
 		{"two documents", "listen: x\n---\nlisten: y\n", nil, []string{"second document"}},
@@ -135,6 +140,24 @@ func TestFaults(t *testing.T) {
 	for _, file := range []string{"", "# nothing\n", "---\n"} {
 		if err := Fill(newFlags().FlagSet, Sources{Env: env(), File: write(t, file)}); err != nil {
 			t.Errorf("an empty file %q gave %v", file, err)
+		}
+	}
+}
+
+// TestLists: the file may give a list to a flag that takes several values.
+func TestLists(t *testing.T) {
+	for file, want := range map[string][]string{
+		"hosts: a, b\n": {"a", " b"}, "hosts: [a, 1]\n": {"a", "1"}, "hosts:\n  - a,b\n": {"a,b"}, "hosts: []\n": nil, "quiet: true\n": {"default"},
+		"serve: {hosts: [a]}\n": {"a"}, "queue: {hosts: [a]}\n": {"default"},
+	} {
+		f := newFlags()
+		section := func(path []string) ([]string, bool) { return []string{"hosts"}, path[0] == "serve" || path[0] == "queue" }
+		err := Fill(f.FlagSet, Sources{Env: env(), File: write(t, file), Path: []string{"serve"}, Section: section})
+		if err != nil || !slices.Equal(f.hosts, want) {
+			t.Errorf("%q: %q, %v; want %q", file, f.hosts, err, want)
+		}
+		if changed := f.Changed("hosts"); changed != !slices.Equal(want, []string{"default"}) {
+			t.Errorf("%q: Changed is %t", file, changed)
 		}
 	}
 }
