@@ -122,7 +122,6 @@ func planReserveFilter(env *Env, args [][]byte) Plan {
 	if err != nil {
 		return Plan{Err: bfTooLarge}
 	}
-	env.filters.add(key, 0)
 	return Plan{Cmd: &cmd, Translate: func(dst []byte, _ resp.Protocol, r redoubt.Reply) []byte {
 		switch status, err := wire.ReadStatus(r); {
 		case err != nil:
@@ -132,6 +131,7 @@ func planReserveFilter(env *Env, args [][]byte) Plan {
 		case status == wire.ChainWrongType:
 			return resp.AppendError(dst, wrongType)
 		}
+		env.filters.add(key, 0)
 		return resp.AppendSimple(dst, "OK")
 	}}
 }
@@ -205,12 +205,12 @@ func (in bfInsert) plan(env *Env, name []byte, reply func(dst []byte, p resp.Pro
 	if err != nil {
 		return Plan{Err: bfTooLarge}
 	}
-	env.filters.add(key, 0)
 	answer := func(dst []byte, p resp.Protocol, status wire.ChainStatus, became []int64) []byte {
 		switch {
 		case status == wire.ChainTooMuch:
 			return resp.AppendError(dst, bfTooMuch)
 		case status == wire.ChainDone && len(became) > 0:
+			env.filters.add(key, 0)
 			return reply(dst, p, became)
 		}
 		return appendNoChain(dst, status)
@@ -272,7 +272,6 @@ func appendItemAdded(dst []byte, p resp.Protocol, became []int64) []byte {
 func planLook(env *Env, args [][]byte, reply func(dst []byte, p resp.Protocol, in []int64) []byte) Plan {
 	key, items := string(args[1]), wire.HashItems(args[2:])
 	cmd := wire.ChainExistsCmd(key, items)
-	env.filters.add(key, 1)
 	once := Plan{Cmd: &cmd, Translate: func(dst []byte, p resp.Protocol, r redoubt.Reply) []byte {
 		switch status, in, err := wire.ReadExists(r, len(items)); {
 		case err != nil:
@@ -280,6 +279,7 @@ func planLook(env *Env, args [][]byte, reply func(dst []byte, p resp.Protocol, i
 		case status == wire.ChainTooMuch:
 			return resp.AppendError(dst, bfTooMuch)
 		default:
+			env.filters.add(key, 1)
 			return reply(dst, p, in)
 		}
 	}}
@@ -293,6 +293,7 @@ func planLook(env *Env, args [][]byte, reply func(dst []byte, p resp.Protocol, i
 				if err != nil {
 					return appendError(dst, err)
 				}
+				env.filters.add(key, 1)
 				return reply(dst, p, in)
 			}}
 		},
@@ -402,7 +403,6 @@ func planLoad(env *Env, args [][]byte) Plan {
 		return Plan{Err: bfTooLong}
 	}
 	key, data := string(args[1]), string(args[3])
-	env.filters.add(key, 0)
 	cmd, fault := wire.ChainLoadCmd(key, iter, data)
 	answer := func(dst []byte, status wire.ChainStatus) []byte {
 		switch {
@@ -417,6 +417,7 @@ func planLoad(env *Env, args [][]byte) Plan {
 		case status == wire.ChainMissing || status == wire.ChainWrongType:
 			return appendNoChain(dst, status)
 		case status == wire.ChainMade:
+			env.filters.add(key, 0)
 			return resp.AppendSimple(dst, "OK")
 		case iter <= 0 || iter < size:
 			return resp.AppendError(dst, bfBadData)
@@ -425,6 +426,7 @@ func planLoad(env *Env, args [][]byte) Plan {
 		case status == wire.ChainTooLong:
 			return resp.AppendError(dst, bfTooLong)
 		}
+		env.filters.add(key, 0)
 		return resp.AppendSimple(dst, "OK")
 	}
 	if wire.LoadsAtOnce(iter, data) {

@@ -63,7 +63,7 @@ func TestDecisionsAreCounted(t *testing.T) {
 	}
 }
 
-// TestFiltersAreCounted: the BF commands say which keys are filters.
+// TestFiltersAreCounted: the BF commands that succeed say which keys are filters.
 func TestFiltersAreCounted(t *testing.T) {
 	e, err := engine.Open(t.Context(), engine.Options{Natives: native.All()})
 	if err != nil {
@@ -71,10 +71,15 @@ func TestFiltersAreCounted(t *testing.T) {
 	}
 	defer func() { _ = e.Close() }()
 	env := newEnv(t, e)
-	for _, args := range []string{"BF.RESERVE seen 0.01 100", "BF.ADD seen a", "BF.INSERT mails ITEMS a", "BF.EXISTS seen a", "BF.EXISTS seen b"} {
+	for _, args := range []string{"BF.RESERVE seen 0.01 100", "BF.ADD seen a", "BF.INSERT mails ITEMS a", "BF.EXISTS seen a", "BF.EXISTS seen b", "BF.MEXISTS mails a b", "BF.MADD mails b c"} {
 		reply(t, env, strings.Fields(args)...)
 	}
-	want := map[string]command.Asked{"seen": {Adds: 2, Looks: 2}, "mails": {Adds: 1}}
+	for _, args := range []string{"BF.RESERVE seen 0.01 100", "BF.INSERT none NOCREATE ITEMS a", "BF.INSERT none NOCREATE ITEMS a b", "BF.LOADCHUNK none 2 x"} {
+		if got := fmt.Sprint(reply(t, env, strings.Fields(args)...)); !strings.HasPrefix(got, "ERR ") {
+			t.Errorf("%s: %s; want an error", args, got)
+		}
+	}
+	want := map[string]command.Asked{"seen": {Adds: 2, Looks: 2}, "mails": {Adds: 2, Looks: 1}}
 	if got := env.Filters(); !maps.Equal(got, want) {
 		t.Errorf("the filters are %+v; want %+v", got, want)
 	}
