@@ -30,7 +30,7 @@ var released = map[string]string{
 // TestReleasedModules publishes the tree in a module proxy of files. A program in an empty module gets the
 // packages from there, and go install builds the binary. No module requires another by a version that
 // doesn't exist, as grpclimit once did, and no package embeds files that a module leaves out, as those below a
-// directory called vendor.
+// directory called vendor. The program in README builds with what README says to get.
 //
 // Promise: `go get` and `go install` work for every module of a release, in a program that requires no
 // other module of Redoubt yet.
@@ -65,16 +65,21 @@ func TestReleasedModules(t *testing.T) {
 		return string(out)
 	}
 
-	for _, c := range []struct{ get, use string }{ // the others alone first
-		{rootModule + "/lock/gocronlock@latest", "lock/gocronlock"},
-		{rootModule + "/ratelimit/grpclimit@latest", "ratelimit/grpclimit"},
-		{rootModule + "/observe/promobserve@latest", "observe/promobserve"},
-		{rootModule + "/observe/otelobserve@latest", "observe/otelobserve"},
-		{rootModule + "@latest", "lock"},
+	using := func(pkg string) string {
+		return fmt.Sprintf("package main\n\nimport _ %q\n\nfunc main() {}\n", rootModule+"/"+pkg)
+	}
+	readmeGet, readmeMain := fromReadme(t)
+	for _, c := range []struct{ get, main string }{ // the others alone first
+		{rootModule + "/lock/gocronlock@latest", using("lock/gocronlock")},
+		{rootModule + "/ratelimit/grpclimit@latest", using("ratelimit/grpclimit")},
+		{rootModule + "/observe/promobserve@latest", using("observe/promobserve")},
+		{rootModule + "/observe/otelobserve@latest", using("observe/otelobserve")},
+		{rootModule + "@latest", using("lock")},
+		{readmeGet, readmeMain},
 	} {
 		app := t.TempDir()
 		run(app, "go", "mod", "init", "example.com/app")
-		if err := os.WriteFile(filepath.Join(app, "main.go"), fmt.Appendf(nil, "package main\n\nimport _ %q\n\nfunc main() {}\n", rootModule+"/"+c.use), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(app, "main.go"), []byte(c.main), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		run(app, "go", "get", c.get)
@@ -90,6 +95,23 @@ func TestReleasedModules(t *testing.T) {
 	if got := run(".", filepath.Join(bin, "redoubt"), "--version"); !strings.HasPrefix(got, "redoubt "+version+"\n") {
 		t.Errorf("redoubt --version prints %q; want version %s", got, version)
 	}
+}
+
+// fromReadme returns what README gets by go get, and its program. The program builds only if it gets all that
+// it imports.
+func fromReadme(t *testing.T) (get, program string) {
+	t.Helper()
+	text, err := os.ReadFile("../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, after, ok := strings.Cut(string(text), "\ngo get ")
+	_, program, found := strings.Cut(after, "```go\n")
+	if !ok || !found {
+		t.Fatal("README has no line that begins with go get, and no Go program after it")
+	}
+	program, _, _ = strings.Cut(program, "```")
+	return strings.Fields(after)[0], program
 }
 
 func goEnv(t *testing.T, name string) string {
