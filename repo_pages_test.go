@@ -13,6 +13,9 @@ import (
 // shape are the headings that the page of a primitive has, in this order. Others may come in between.
 var shape = []string{"The problem", "The wrong ways", "Doing it right", "Guarantees", "Limits", "Cost", "Operations"}
 
+// chineseShape are these headings on the pages in Chinese.
+var chineseShape = []string{"问题", "常见的错误做法", "正确做法", "保证", "限制", "开销", "运维"}
+
 // primitivePages are the pages in docs/ that have the shape, with the languages in which they do it right.
 var primitivePages = func() map[string][]string {
 	pages := map[string][]string{"cache": {"go"}} // the caller's own function loads a value
@@ -22,9 +25,32 @@ var primitivePages = func() map[string][]string {
 	return pages
 }()
 
+// TestReadmeIsShort: a reader sees the whole of README in a few screens. Pages of docs/ have the rest.
+func TestReadmeIsShort(t *testing.T) {
+	for _, name := range []string{"README.md", "README.zh-CN.md"} {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if lines := strings.Count(string(text), "\n"); lines >= 120 {
+			t.Errorf("%s has %d lines; want fewer than 120", name, lines)
+		}
+	}
+}
+
 var heading = regexp.MustCompile(`(?m)^## (.*)$`)
 
-// TestPrimitivePagesHaveOneShape checks the pages of the primitives, and that their pages in Chinese have as many
+// headings returns the headings of a page that are among some.
+func headings(text string, among []string) (found []string) {
+	for _, m := range heading.FindAllStringSubmatch(text, -1) {
+		if slices.Contains(among, m[1]) {
+			found = append(found, m[1])
+		}
+	}
+	return found
+}
+
+// TestPrimitivePagesHaveOneShape checks the pages of the primitives, and that their pages in Chinese have the same
 // sections.
 func TestPrimitivePagesHaveOneShape(t *testing.T) {
 	read := func(path string) string {
@@ -37,13 +63,7 @@ func TestPrimitivePagesHaveOneShape(t *testing.T) {
 	for page, languages := range primitivePages {
 		path := "docs/" + page + ".md"
 		text := read(path)
-		var found []string
-		for _, m := range heading.FindAllStringSubmatch(text, -1) {
-			if slices.Contains(shape, m[1]) {
-				found = append(found, m[1])
-			}
-		}
-		if !slices.Equal(found, shape) {
+		if found := headings(text, shape); !slices.Equal(found, shape) {
 			t.Errorf("%s has the sections %q; want %q", path, found, shape)
 		}
 		all, _ := snippets.Parse(path, text) // another test reports its faults
@@ -55,8 +75,12 @@ func TestPrimitivePagesHaveOneShape(t *testing.T) {
 			}
 		}
 		chinese := "docs/zh-CN/" + page + ".md"
-		if a, b := strings.Count(read(chinese), "\n## "), strings.Count(text, "\n## "); a != b {
+		theirs := read(chinese)
+		if a, b := strings.Count(theirs, "\n## "), strings.Count(text, "\n## "); a != b {
 			t.Errorf("%s has %d sections; want the %d of %s", chinese, a, b, path)
+		}
+		if found := headings(theirs, chineseShape); !slices.Equal(found, chineseShape) {
+			t.Errorf("%s has the sections %q; want %q", chinese, found, chineseShape)
 		}
 	}
 }

@@ -50,6 +50,35 @@ func translations(t *testing.T, check func(path, page, from, source string)) {
 	}
 }
 
+// englishOnly are the pages that exist in English only: for those who work on Redoubt, and a list of tests.
+var englishOnly = []string{"docs/decisions.md", "docs/promises.md"}
+
+// TestEveryPageIsTranslated checks that each page of docs/ has a page in Chinese at the same place.
+func TestEveryPageIsTranslated(t *testing.T) {
+	have := map[string]bool{}
+	translations(t, func(path, _, from, _ string) {
+		have[from] = true
+		if want := "docs/zh-CN/" + strings.TrimPrefix(from, "docs/"); path != want {
+			t.Errorf("%s is written from %s; want it at %s", path, from, want)
+		}
+	})
+	err := filepath.WalkDir("docs", func(path string, e fs.DirEntry, err error) error {
+		path = filepath.ToSlash(path)
+		switch {
+		case err != nil:
+			return err
+		case path == "docs/zh-CN":
+			return fs.SkipDir
+		case filepath.Ext(path) == ".md" && have[path] == slices.Contains(englishOnly, path):
+			t.Errorf("%s: a page in Chinese: %t; want one, unless englishOnly lists the page", path, have[path])
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestTranslationsHaveTheSnippets checks that each page in Chinese names its source, and has its snippets
 // byte for byte: only the snippets of the source are run. Drawings and tables in fences of text may differ.
 // `make translations` lists the pages whose source has changed.
