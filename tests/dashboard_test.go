@@ -139,6 +139,12 @@ func testEmpty(t *testing.T, browser context.Context, s *served) {
 		p.open(s.page, place)
 		p.shows(command)
 	}
+	// A command names the server's own port, and the overview has commands too.
+	_, port, _ := strings.Cut(s.rdb.Options().Addr, ":")
+	for _, place := range []string{"overview", "stock"} {
+		p.open(s.page, place)
+		p.shows("redis-cli -p "+port+" ", "REDOUBT_BACKEND=redis://127.0.0.1:"+port+" redoubt ")
+	}
 }
 
 // testViews: every view shows live data, and fits on a phone.

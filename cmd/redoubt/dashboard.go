@@ -28,17 +28,18 @@ func (w *webServer) withDashboard(inner *http.ServeMux, f *serveFlags, sources f
 	return nil
 }
 
-// sourceOf returns the source of the dashboard for one back end.
-func sourceOf(srv *server.Server, back *backend) func() []dashboard.Source {
+// sourceOf returns the source of the dashboard for one back end, whose clients come in at a URL.
+func sourceOf(srv *server.Server, back *backend, url string) func() []dashboard.Source {
 	if back.group != nil {
 		s := back.group.Source(srv)
+		s.URL = url
 		return func() []dashboard.Source { return []dashboard.Source{s} }
 	}
 	name := dashboard.KindRedis
 	if !back.remote() {
 		name = dashboard.KindEngine
 	}
-	s := served.Source(name, name, srv, time.Now())
+	s := served.Source(name, name, url, srv, time.Now())
 	s.SaveErr = back.saveErr
 	return func() []dashboard.Source { return []dashboard.Source{s} }
 }

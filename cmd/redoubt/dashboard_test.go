@@ -31,7 +31,7 @@ func TestDashboard(t *testing.T) {
 				t.Fatalf("queue put: %d %s", code, stderr)
 			}
 			var got struct {
-				Sources []struct{ Kind string }
+				Sources []struct{ Kind, URL string }
 				User    struct{ CanWrite bool }
 				Rows    []map[string]any
 			}
@@ -47,7 +47,7 @@ func TestDashboard(t *testing.T) {
 				}
 				return false
 			})
-			if got.Sources[0].Kind != kind || !got.User.CanWrite {
+			if got.Sources[0].Kind != kind || got.Sources[0].URL != "redis://"+s.addr || !got.User.CanWrite {
 				t.Errorf("the snapshot is %+v", got)
 			}
 		})

@@ -14,6 +14,7 @@ import (
 
 	"github.com/redoubt-go/redoubt/internal/acl"
 	"github.com/redoubt-go/redoubt/internal/certs"
+	"github.com/redoubt-go/redoubt/internal/dashboard/served"
 	"github.com/redoubt-go/redoubt/internal/server"
 )
 
@@ -141,6 +142,12 @@ func (f *frontend) serve(srv *server.Server) (ended <-chan error) {
 		}()
 	}
 	return errs
+}
+
+// url returns where clients come in at the first address.
+func (f *frontend) url() string {
+	_, encrypted := f.listeners[0].(encryptedListener)
+	return served.URL(f.listeners[0].Addr(), encrypted)
 }
 
 // addresses returns the addresses of all listeners, for the log.

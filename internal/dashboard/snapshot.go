@@ -39,6 +39,7 @@ func (h *Handler) request(r *http.Request, sources []*source, users []User) (*re
 type sourceName struct {
 	Name string `json:"name"`
 	Kind string `json:"kind"`
+	URL  string `json:"url,omitempty"`
 }
 
 // A snapshot is everything that the visible view of a browser needs.
@@ -118,7 +119,7 @@ func (h *Handler) snapshot(req *request) (any, error) {
 
 	out := snapshot{Version: h.opts.Version, Source: s.Name, View: string(page.view), Counts: map[string]int64{}, Rows: []any{}}
 	for _, o := range req.sources {
-		out.Sources = append(out.Sources, sourceName{o.Name, o.Kind})
+		out.Sources = append(out.Sources, sourceName{o.Name, o.Kind, o.URL})
 	}
 	out.User.Name, out.User.CanWrite = req.user.Name(), req.user.Writes()
 	taken := data.at

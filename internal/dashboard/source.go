@@ -18,6 +18,8 @@ const (
 type Source struct {
 	Name string
 	Kind string
+	// URL is where clients reach the commands of Redoubt, like redis://127.0.0.1:6380. Empty: nobody knows.
+	URL string
 	// Of is the server or pool that this is a source of. The handler keeps the charts of a source while its
 	// Name, Kind, Of and Client stay the same.
 	Of any

@@ -22,8 +22,16 @@ func (h *Host) Sources(password string) []dashboard.Source {
 	return list
 }
 
+// url returns where clients come in; empty: the pool has no listener of its own.
+func (p *pool) url() string {
+	if p.listener == nil {
+		return ""
+	}
+	return served.URL(p.listener.Addr(), p.tls != nil)
+}
+
 func (p *redisPool) source(in *pool, _ string) dashboard.Source {
-	s := served.Source(in.name, dashboard.KindPool, p.Server, in.opened)
+	s := served.Source(in.name, dashboard.KindPool, in.url(), p.Server, in.opened)
 	s.Pool = func() dashboard.Pool {
 		now := poolState(p.counters(), p.shares())
 		now.HotKeys = hotKeys(p.HotKeys(shown))

@@ -1,11 +1,12 @@
 // Package served makes a [dashboard.Source] of a server that this process runs.
 //
-//	source := served.Source("redis", dashboard.KindRedis, srv, started)
+//	source := served.Source("redis", dashboard.KindRedis, served.URL(listener.Addr(), encrypted), srv, started)
 //
 // The users of the server are the users of the source, with their rights.
 package served
 
 import (
+	"net"
 	"time"
 
 	"github.com/redoubt-go/redoubt/internal/acl"
@@ -14,10 +15,10 @@ import (
 	"github.com/redoubt-go/redoubt/internal/server"
 )
 
-// Source returns the source of a server that was started at a time.
-func Source(name, kind string, srv *server.Server, started time.Time) dashboard.Source {
+// Source returns the source of a server that was started at a time. Its clients come in at the URL.
+func Source(name, kind, url string, srv *server.Server, started time.Time) dashboard.Source {
 	return dashboard.Source{
-		Name: name, Kind: kind, Of: srv, Client: srv.Client(), Users: users{srv},
+		Name: name, Kind: kind, URL: url, Of: srv, Client: srv.Client(), Users: users{srv},
 		Counts: func() dashboard.Counts {
 			st := srv.Stats()
 			c := dashboard.Counts{Clients: st.Clients, Errors: st.BackendErrors, BytesIn: st.BytesIn, BytesOut: st.BytesOut, Started: started}
@@ -39,6 +40,17 @@ func Source(name, kind string, srv *server.Server, started time.Time) dashboard.
 		},
 		Takers: srv.Takers,
 	}
+}
+
+// URL returns where the clients of a listener come in, like redis://127.0.0.1:6380. tls: they speak TLS.
+func URL(a net.Addr, tls bool) string { //nolint:revive // it says which scheme
+	switch {
+	case a.Network() == "unix":
+		return "unix://" + a.String()
+	case tls:
+		return "rediss://" + a.String()
+	}
+	return "redis://" + a.String()
 }
 
 func limitCounts(of map[string]command.Decided) map[string]dashboard.LimitCount {

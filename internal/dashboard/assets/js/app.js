@@ -9,6 +9,7 @@ import { language, languages, speak, t } from "./i18n.js";
 import { Poller } from "./poll.js";
 import { remember, remembered } from "./prefs.js";
 import { address, elsewhere, ranges, read, states, views } from "./route.js";
+import * as shell from "./shell.js";
 import { table } from "./table.js";
 import { bloom } from "./views/bloom.js";
 import { caches } from "./views/caches.js";
@@ -121,7 +122,8 @@ function render() {
   if (focused !== document.activeElement && focused?.isConnected && focused !== document.body && !document.querySelector("dialog")) focused.focus({ preventScroll: true });
 }
 
-const sourceKind = () => snap?.sources?.find((one) => one.name === (place.source || snap.source))?.kind;
+const sourceNow = () => snap?.sources?.find((one) => one.name === (place.source || snap.source));
+const sourceKind = () => sourceNow()?.kind;
 const titleOf = (view) => (view === "engine" && sourceKind() === "redis" ? t("view.server") : t(`view.${view}`));
 const theme = () => remembered("theme");
 const searchable = () => place.view in lists;
@@ -197,8 +199,9 @@ const loading = () => h("p", { class: "loading", key: "loading" }, t("status.loa
 
 const noMatch = () => h("section", { class: "empty", key: "empty" }, h("p", {}, t("empty.noMatch", { q: shown.q })), h("button", { type: "button", onclick: () => go({ q: "", page: "" }) }, t("empty.clear")));
 
-// nothing says what to type to see something here.
-function nothing({ title, snippets }) {
+// nothing says what to type to see something here: commands for the source, or snippets that stand for themselves.
+function nothing({ title, snippets, ...commands }) {
+  snippets ??= shell.lines(sourceNow()?.url, commands);
   return h("section", { class: "empty", key: "empty" }, h("h2", {}, title), scanned(snap.scan), h("p", {}, t("empty.try")),
     snippets.map(([tool, text]) => h("div", { class: "snippet", key: tool }, h("b", {}, tool), h("pre", { tabindex: 0 }, h("code", {}, text)))));
 }

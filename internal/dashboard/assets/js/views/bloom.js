@@ -19,7 +19,7 @@ export const bloom = {
   note: () => t("bloom.note"),
   empty: () => ({
     title: t("bloom.empty"),
-    snippets: [["redis-cli", "redis-cli -p 6380 BF.ADD mails ann@example.com"], ["Go", 'filters, err := bloom.New(client, bloom.Options{})\nseen, err := filters.Open(ctx, "mails", bloom.Spec{Capacity: 1_000_000, ErrorRate: 0.01})\nisNew, err := seen.Add(ctx, "ann@example.com")']],
+    cli: "BF.ADD mails ann@example.com", go: 'filters, err := bloom.New(client, bloom.Options{})\nseen, err := filters.Open(ctx, "mails", bloom.Spec{Capacity: 1_000_000, ErrorRate: 0.01})\nisNew, err := seen.Add(ctx, "ann@example.com")',
   }),
 };
 

@@ -21,7 +21,7 @@ export const caches = {
   note: () => t("caches.note"),
   empty: () => ({
     title: t("caches.empty"),
-    snippets: [["Go", 'users, err := cache.New(client, cache.Options[int64, User]{Name: "users", TTL: time.Hour})\nu, found, err := users.Get(ctx, 42, loadUser)']],
+    go: 'users, err := cache.New(client, cache.Options[int64, User]{Name: "users", TTL: time.Hour})\nu, found, err := users.Get(ctx, 42, loadUser)',
   }),
 };
 

@@ -20,8 +20,8 @@ export const limits = {
   note: () => t("limits.note"),
   empty: () => ({
     title: t("limits.empty"),
-    snippets: [["redis-cli", "redis-cli -p 6380 LIMIT.TAKE user:7 1 30 60000 16"], ["redoubt", "redoubt limit try user:7 --rate 30/m --burst 16"],
-      ["Go", 'limits, err := ratelimit.New(client, ratelimit.Options{\n\tLimit: ratelimit.Limit{Rate: 30, Period: time.Minute, Burst: 16},\n})\nd, err := limits.Allow(ctx, "user:7")']],
+    cli: "LIMIT.TAKE user:7 1 30 60000 16", shell: "limit try user:7 --rate 30/m --burst 16",
+    go: 'limits, err := ratelimit.New(client, ratelimit.Options{\n\tLimit: ratelimit.Limit{Rate: 30, Period: time.Minute, Burst: 16},\n})\nd, err := limits.Allow(ctx, "user:7")',
   }),
 };
 

@@ -24,8 +24,8 @@ export const locks = {
   ],
   empty: () => ({
     title: t("locks.empty"),
-    snippets: [["redis-cli", "redis-cli -p 6380 LOCK.ACQUIRE orders:42 60000"], ["redoubt", "redoubt lock orders:42 -- sleep 60"],
-      ["Go", 'locks, err := lock.New(client, lock.Options{})\nerr = locks.Do(ctx, "orders:42", ship)']],
+    cli: "LOCK.ACQUIRE orders:42 60000", shell: "lock orders:42 -- sleep 60",
+    go: 'locks, err := lock.New(client, lock.Options{})\nerr = locks.Do(ctx, "orders:42", ship)',
   }),
 };
 

@@ -10,7 +10,7 @@ const viewOf = { locks: "locks", semaphores: "locks", latches: "locks", limits: 
 
 const kinds = [...Object.keys(viewOf), "other"];
 
-export function overview({ snap, place, chartOf }) {
+export function overview({ snap, place, chartOf, nothing }) {
   const o = snap.overview || {};
   const sparkOf = (key) => spark(o.spark?.[key] || snap.series?.[key]?.v?.slice(-60));
   const counts = kinds.map((kind) => [kind, snap.counts?.[kind]]).filter(([, n]) => n >= 0);
@@ -23,18 +23,18 @@ export function overview({ snap, place, chartOf }) {
         : sparkOf("memory")),
       o.keys === undefined || o.keys === null ? null : tile(t("overview.keys"), count(o.keys), null, exact(o.keys)),
       tile(t("overview.uptime"), duration(o.uptimeMs))),
-    h("section", { class: "panel", key: "counts" },
-      h("h2", {}, t("overview.names"), scanned(snap.scan)),
-      counts.length
-        ? h("ul", { class: "counts" }, counts.map(([kind, n]) => h("li", { key: kind, class: n ? "" : "zero" },
-          viewOf[kind] ? h("a", { href: elsewhere(place, { view: viewOf[kind] }) }, h("b", {}, count(n)), " ", known("names.", kind)) : [h("b", {}, count(n)), " ", known("names.", kind)])))
-        : h("p", { class: "muted" }, t("overview.noNames"))),
+    counts.length && snap.scan?.done && counts.every(([, n]) => n === 0)
+      ? nothing({ title: t("overview.noNames"), cli: "CL.THROTTLE user:7 15 30 60", shell: "lock orders:42 -- sleep 60", go: 'locks, err := lock.New(client, lock.Options{})\nerr = locks.Do(ctx, "orders:42", ship)' })
+      : counts.length ? h("section", { class: "panel", key: "counts" },
+        h("h2", {}, t("overview.names"), scanned(snap.scan)),
+        h("ul", { class: "counts" }, counts.map(([kind, n]) => h("li", { key: kind, class: n ? "" : "zero" },
+          viewOf[kind] ? h("a", { href: elsewhere(place, { view: viewOf[kind] }) }, h("b", {}, count(n)), " ", known("names.", kind)) : [h("b", {}, count(n)), " ", known("names.", kind)])))) : null,
     h("div", { class: "charts", key: "charts" },
       chartOf(t("chart.commands"), [["commands", t("overview.commands")]], count),
       chartOf(t("overview.clients"), [["clients", t("overview.clients")]], count),
       chartOf(t("overview.memory"), [["memory", t("overview.memory")]], bytes)),
     snap.version ? h("section", { class: "panel", key: "about" }, facts([
-      [t("overview.server"), o.backend], 
+      [t("overview.server"), o.backend],
       [t("overview.redoubt"), snap.version], [t("overview.maxMemory"), o.maxMemory ? bytes(o.maxMemory) : o.maxMemory === 0 ? t("overview.noLimit") : none],
     ])) : null,
   ];

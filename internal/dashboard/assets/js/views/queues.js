@@ -21,8 +21,8 @@ export const queues = {
   note: () => t("queues.note"),
   empty: () => ({
     title: t("queues.empty"),
-    snippets: [["redis-cli", 'redis-cli -p 6380 QUEUE.PUT mail "hello Ann"'], ["redoubt", "redoubt queue put mail 'hello Ann'"],
-      ["Go", 'q, err := queue.New[Mail](client, queue.Options{})\nid, err := q.Put(ctx, "mail", Mail{To: "ann@example.com"})']],
+    cli: 'QUEUE.PUT mail "hello Ann"', shell: "queue put mail 'hello Ann'",
+    go: 'q, err := queue.New[Mail](client, queue.Options{})\nid, err := q.Put(ctx, "mail", Mail{To: "ann@example.com"})',
   }),
 };
 

@@ -17,8 +17,8 @@ export const stock = {
   ],
   empty: () => ({
     title: t("stock.empty"),
-    snippets: [["redis-cli", "redis-cli -p 6380 STOCK.SET sku:42 100"], ["redoubt", "redoubt stock set sku:42 100"],
-      ["Go", 'items, err := stock.New(client, stock.Options{TTL: 10 * time.Minute})\n_, err = items.Set(ctx, "sku:42", 100)']],
+    cli: "STOCK.SET sku:42 100", shell: "stock set sku:42 100",
+    go: 'items, err := stock.New(client, stock.Options{TTL: 10 * time.Minute})\n_, err = items.Set(ctx, "sku:42", 100)',
   }),
 };
 
