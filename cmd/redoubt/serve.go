@@ -214,7 +214,7 @@ func serve(f serveFlags, signals <-chan os.Signal, stderr io.Writer) (err error)
 		if err != nil {
 			return nil, err
 		}
-		return mux, w.withDashboard(mux, &f, sourceOf(srv, back, f.door.url()), log)
+		return mux, w.withDashboard(mux, &f, sourceOf(srv, back, f.frontend.url()), log)
 	}, log)
 	if err != nil {
 		return err
