@@ -47,13 +47,16 @@ func TestRulesRefused(t *testing.T) {
 		{"&* &a", `rule 2 is "&a", and all channels are allowed before it; put resetchannels between`},
 		{"+nosuch", `rule 1 is "+nosuch", and there is no such command`},
 		{"+client|nosuch", `rule 1 is "+client|nosuch", and there is no such command`},
-		{"+select|0", `rule 1 is "+select|0", and select has no subcommands; first arguments are not supported`},
+		{"-select|0", `rule 1 is "-select|0", and select has no subcommands; a first argument can only be allowed`},
+		{"+select|", `rule 1 is "+select|"; want +command|argument`},
 		{"-@nosuch", `rule 1 is "-@nosuch", and there is no such category; want one of all, admin, bitmap, blocking`},
 		{"%X~a", `rule 1 is "%X~a"; want %R~pattern, %W~pattern or %RW~pattern`},
 		{"%R", `rule 1 is "%R"; want %R~pattern`},
 		{"#hush", "rule 1 has an invalid hash of a password; want 64 hexadecimal digits in lower case"},
 		{"<hush", "rule 1 removes a password that the user doesn't have"},
-		{"(+get ~hush)", "rule 1 is a selector; they are not supported"},
+		{"on (+get hush) (+nosuch)", "rule 2 is a selector whose rule 2 is unknown; want one of on"},
+		{"(+get) (+get on)", "rule 2 is a selector whose rule 2 is unknown"},
+		{"~a (~hush +get", "rule 2 begins a selector that has no end"},
 		{"+nosuch hush", "rule 2 is unknown"}, // all are told
 	} {
 		_, err := acl.New("u", c.rules)
@@ -83,8 +86,8 @@ func TestOwnCategories(t *testing.T) {
 func TestRefusesWithoutAllocation(t *testing.T) {
 	u, c, args, keys := example(t)
 	if n := testing.AllocsPerRun(100, func() {
-		if text := u.Refuses(c.Of(args), args, keys); text != "" {
-			t.Error(text)
+		if d := u.Refuses(c.Of(args), args, keys); d.Reason != acl.None {
+			t.Error(d.Error())
 		}
 	}); n != 0 {
 		t.Errorf("%v allocations", n)
@@ -104,7 +107,7 @@ func BenchmarkRefuses(b *testing.B) {
 	u, c, args, keys := example(b)
 	b.ReportAllocs()
 	for b.Loop() {
-		if u.Refuses(c.Of(args), args, keys) != "" {
+		if d := u.Refuses(c.Of(args), args, keys); d.Reason != acl.None {
 			b.Fatal("refused")
 		}
 	}
@@ -113,6 +116,7 @@ func BenchmarkRefuses(b *testing.B) {
 // FuzzNew: no rules make it panic, and what it takes can be asked about.
 func FuzzNew(f *testing.F) {
 	f.Add("on >pw %R~a* ~b +@all -client|kill &c", "a")
+	f.Add("(+get ~a) +select|0 ((", "a")
 	f.Add("reset #00 !00 (x) %~ +| -@ ~", "")
 	f.Fuzz(func(_ *testing.T, rules, key string) {
 		u, err := acl.New("u", rules)

@@ -11,13 +11,16 @@ import (
 type Description struct {
 	Flags     []string
 	Passwords []string // SHA-256, in hexadecimal
-	// Commands, Keys and Channels are rules, separated by blanks.
-	Commands, Keys, Channels string
+	Rights
+	Selectors []Rights
 }
+
+// Rights are rules, which blanks separate.
+type Rights struct{ Commands, Keys, Channels string }
 
 // Describe returns what ACL GETUSER says of the user.
 func (u *User) Describe() Description {
-	d := Description{Flags: []string{"off"}, Commands: u.commandRules(), Keys: "~*", Channels: "&*"}
+	d := Description{Flags: []string{"off"}, Rights: u.root.describe()}
 	if u.on {
 		d.Flags[0] = "on"
 	}
@@ -28,21 +31,29 @@ func (u *User) Describe() Description {
 	for _, sum := range u.passwords {
 		d.Passwords = append(d.Passwords, hex.EncodeToString(sum[:]))
 	}
-	if !u.anyKey {
-		var keys []string
-		for _, k := range u.keys {
-			keys = append(keys, sigils[k.access]+string(k.pattern))
-		}
-		d.Keys = strings.Join(keys, " ")
-	}
-	if !u.anyChannel {
-		var channels []string
-		for _, c := range u.channels {
-			channels = append(channels, "&"+string(c))
-		}
-		d.Channels = strings.Join(channels, " ")
+	for _, s := range u.selectors {
+		d.Selectors = append(d.Selectors, s.describe())
 	}
 	return d
+}
+
+func (s *selector) describe() Rights {
+	r := Rights{Commands: s.commandRules(), Keys: "~*", Channels: "&*"}
+	if !s.anyKey {
+		var keys []string
+		for _, k := range s.keys {
+			keys = append(keys, sigils[k.access]+string(k.pattern))
+		}
+		r.Keys = strings.Join(keys, " ")
+	}
+	if !s.anyChannel {
+		var channels []string
+		for _, c := range s.channels {
+			channels = append(channels, "&"+string(c))
+		}
+		r.Channels = strings.Join(channels, " ")
+	}
+	return r
 }
 
 var sigils = map[rediscmd.Access]string{rediscmd.Reads: "%R~", rediscmd.Writes: "%W~", rediscmd.Reads | rediscmd.Writes: "~"}
@@ -54,39 +65,48 @@ func (u *User) Line() string {
 	for _, p := range d.Passwords {
 		words = append(words, "#"+p)
 	}
-	if d.Keys != "" {
-		words = append(words, d.Keys)
+	words = append(words, d.line())
+	for _, r := range d.Selectors {
+		words = append(words, "("+r.line()+")")
 	}
-	if !u.anyChannel {
+	return strings.Join(words, " ")
+}
+
+func (r *Rights) line() string {
+	var words []string
+	if r.Keys != "" {
+		words = append(words, r.Keys)
+	}
+	if r.Channels != "&*" {
 		words = append(words, "resetchannels")
 	}
-	if d.Channels != "" {
-		words = append(words, d.Channels)
+	if r.Channels != "" {
+		words = append(words, r.Channels)
 	}
-	return strings.Join(append(words, d.Commands), " ")
+	return strings.Join(append(words, r.Commands), " ")
 }
 
 // commandRules returns the rules that say which commands the user may run.
-func (u *User) commandRules() string {
-	if len(u.changes) > 0 && (u.changes[0] == "+@all" || u.changes[0] == "-@all") {
-		return strings.Join(u.changes, " ")
+func (s *selector) commandRules() string {
+	if len(s.changes) > 0 && (s.changes[0] == "+@all" || s.changes[0] == "-@all") {
+		return strings.Join(s.changes, " ")
 	}
-	return strings.Join(append([]string{"-@all"}, u.changes...), " ")
+	return strings.Join(append([]string{"-@all"}, s.changes...), " ")
 }
 
-// change notes a rule about a command or a category. It replaces earlier rules about the same command, category
-// or a subcommand.
-func (u *User) change(rule string) {
+// change notes a rule about a command or a category. An earlier rule about the same, or about a subcommand,
+// no longer counts.
+func (s *selector) change(rule string) {
 	rule = strings.ToLower(rule)
 	if rule == "+@all" || rule == "-@all" {
-		u.changes = []string{rule}
+		s.changes = []string{rule}
 		return
 	}
 	var kept []string
-	for _, r := range u.changes {
+	for _, r := range s.changes {
 		if r[1:] != rule[1:] && !strings.HasPrefix(r[1:], rule[1:]+"|") {
 			kept = append(kept, r)
 		}
 	}
-	u.changes = append(kept, rule)
+	s.changes = append(kept, rule)
 }

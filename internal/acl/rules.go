@@ -38,22 +38,51 @@ func must(u *User, err error) *User {
 // ACL SETUSER does. Without rules the user is off and has no rights. New joins the errors of all wrong
 // rules. An error never shows a rule that may be a password.
 func New(name, rules string) (*User, error) {
-	u := &User{name: name, rules: rules, allowed: make([]uint64, count/64+1)}
+	u := &User{name: name, rules: rules, root: newSelector()}
 	var errs []error
 	if name == "" || strings.ContainsAny(name, " \t\r\n\x00") {
 		errs = append(errs, errors.New("a user's name is empty or has blanks"))
 	}
-	for i, rule := range strings.Fields(rules) {
-		if fault := u.follow(rule); fault != "" {
-			errs = append(errs, fmt.Errorf("rule %d %s", i+1, fault))
+	words := strings.Fields(rules)
+	for i := 0; i < len(words); i++ {
+		n, fault := i+1, ""
+		if rule := words[i]; rule[0] == '(' {
+			for !strings.HasSuffix(words[i], ")") && i+1 < len(words) {
+				i++
+				rule += " " + words[i]
+			}
+			fault = u.selector(rule)
+		} else {
+			fault = u.follow(rule)
+		}
+		if fault != "" {
+			errs = append(errs, fmt.Errorf("rule %d %s", n, fault))
 		}
 	}
 	return u, errors.Join(errs...)
 }
 
+func newSelector() selector { return selector{allowed: make([]uint64, count/64+1)} }
+
+// selector adds a selector, of which rule has the rules in parentheses.
+func (u *User) selector(rule string) (fault string) {
+	inner, closed := strings.CutSuffix(rule[1:], ")")
+	if !closed {
+		return "begins a selector that has no end; want rules in parentheses, like (%R~pattern +get)"
+	}
+	s := newSelector()
+	for i, rule := range strings.Fields(inner) {
+		if fault := s.follow(rule); fault != "" {
+			return fmt.Sprintf("is a selector whose rule %d %s", i+1, fault)
+		}
+	}
+	u.selectors = append(u.selectors, &s)
+	return ""
+}
+
 const allRules = "on, off, >password, <password, #sha256, !sha256, nopass, resetpass, reset, " +
 	"+command, -command, +command|subcommand, -command|subcommand, +@category, -@category, allcommands, nocommands, " +
-	"~pattern, %R~pattern, %W~pattern, %RW~pattern, allkeys, resetkeys, &pattern, allchannels, resetchannels"
+	"~pattern, %R~pattern, %W~pattern, %RW~pattern, allkeys, resetkeys, &pattern, allchannels, resetchannels, (rules), clearselectors"
 
 // follow changes u as one rule says, or says what is wrong with it.
 func (u *User) follow(rule string) (fault string) {
@@ -66,29 +95,19 @@ func (u *User) follow(rule string) (fault string) {
 		u.nopass, u.passwords = true, nil
 	case "resetpass":
 		u.nopass, u.passwords = false, nil
-	case "allcommands", "+@all":
-		u.all(true)
-	case "nocommands", "-@all":
-		u.all(false)
-	case "allkeys", "~*":
-		u.anyKey, u.keys = true, nil
-	case "resetkeys":
-		u.anyKey, u.keys = false, nil
-	case "allchannels", "&*":
-		u.anyChannel, u.channels = true, nil
-	case "resetchannels":
-		u.anyChannel, u.channels = false, nil
+	case "clearselectors":
+		u.selectors = nil
 	case "reset":
-		*u = User{name: u.name, rules: u.rules, allowed: make([]uint64, len(u.allowed))}
-	case "sanitize-payload", "skip-sanitize-payload", "clearselectors":
-		// Only a server knows what RESTORE takes. There are no selectors.
+		*u = User{name: u.name, rules: u.rules, root: newSelector()}
+	case "sanitize-payload", "skip-sanitize-payload":
+		// Only a server knows what RESTORE takes.
 	default:
 		return u.followSigil(rule)
 	}
 	return ""
 }
 
-// followSigil is for rules that begin with a character which says what they are.
+// followSigil is for rules about passwords, and about the rights outside of selectors.
 func (u *User) followSigil(rule string) (fault string) {
 	switch sigil, rest := rule[0], rule[1:]; sigil {
 	case '>', '<':
@@ -99,25 +118,51 @@ func (u *User) followSigil(rule string) (fault string) {
 			return "has an invalid hash of a password; want 64 hexadecimal digits in lower case"
 		}
 		return u.password(sum, sigil == '#')
+	}
+	return u.root.follow(rule)
+}
+
+// follow changes s as one rule says, or says what is wrong with it.
+func (s *selector) follow(rule string) (fault string) {
+	switch strings.ToLower(rule) {
+	case "allcommands", "+@all":
+		s.every(true)
+	case "nocommands", "-@all":
+		s.every(false)
+	case "allkeys", "~*":
+		s.anyKey, s.keys = true, nil
+	case "resetkeys":
+		s.anyKey, s.keys = false, nil
+	case "allchannels", "&*":
+		s.anyChannel, s.channels = true, nil
+	case "resetchannels":
+		s.anyChannel, s.channels = false, nil
+	default:
+		return s.followSigil(rule)
+	}
+	return ""
+}
+
+// followSigil is for rules that begin with a character which says what they are.
+func (s *selector) followSigil(rule string) (fault string) {
+	switch sigil, rest := rule[0], rule[1:]; sigil {
 	case '+', '-':
-		return u.command(rule, rest, sigil == '+')
+		return s.command(rule, rest, sigil == '+')
 	case '~':
-		return u.key(rule, rediscmd.Reads|rediscmd.Writes, rest)
+		return s.key(rule, rediscmd.Reads|rediscmd.Writes, rest)
 	case '%':
 		flags, pattern, ok := strings.Cut(rest, "~")
 		a, known := keyFlags[strings.ToUpper(flags)]
 		if !ok || !known {
 			return fmt.Sprintf("is %q; want %%R~pattern, %%W~pattern or %%RW~pattern", rule)
 		}
-		return u.key(rule, a, pattern)
+		return s.key(rule, a, pattern)
 	case '&':
-		if u.anyChannel {
+		if s.anyChannel {
 			return fmt.Sprintf("is %q, and all channels are allowed before it; put resetchannels between", rule)
 		}
-		u.channels = append(u.channels, []byte(rest))
+		s.channels = append(s.channels, []byte(rest))
 		return ""
-	case '(':
-		return "is a selector; they are not supported: want one list of rules for each user"
 	}
 	return "is unknown; want one of " + allRules
 }
@@ -142,49 +187,50 @@ func (u *User) password(sum [sha256.Size]byte, add bool) (fault string) { //noli
 	return ""
 }
 
-func (u *User) key(rule string, a rediscmd.Access, pattern string) (fault string) {
-	if u.anyKey {
+func (s *selector) key(rule string, a rediscmd.Access, pattern string) (fault string) {
+	if s.anyKey {
 		return fmt.Sprintf("is %q, and all keys are allowed before it; put resetkeys between", rule)
 	}
 	same := func(k keyPattern) bool { return string(k.pattern) == pattern }
-	if at := slices.IndexFunc(u.keys, same); at >= 0 {
-		u.keys[at].access |= a
+	if at := slices.IndexFunc(s.keys, same); at >= 0 {
+		s.keys[at].access |= a
 		return ""
 	}
-	u.keys = append(u.keys, keyPattern{a, []byte(pattern)})
+	s.keys = append(s.keys, keyPattern{a, []byte(pattern)})
 	return ""
 }
 
-// all allows or forbids every command.
-func (u *User) all(yes bool) { //nolint:revive // the parameter is the state
-	u.anyCommand = yes
-	if u.change("-@all"); yes {
-		u.change("+@all")
+// every allows or forbids every command.
+func (s *selector) every(yes bool) { //nolint:revive // the parameter is the state
+	s.anyCommand = yes
+	if s.change("-@all"); yes {
+		s.change("+@all")
 	}
-	for i := range u.allowed {
-		u.allowed[i] = 0
+	s.firsts = nil
+	for i := range s.allowed {
+		s.allowed[i] = 0
 		if yes {
-			u.allowed[i] = ^uint64(0)
+			s.allowed[i] = ^uint64(0)
 		}
 	}
 }
 
 // command allows or forbids a command, with its subcommands, or a category.
-func (u *User) command(rule, name string, yes bool) (fault string) { //nolint:revive // the parameter is the state
+func (s *selector) command(rule, name string, yes bool) (fault string) { //nolint:revive // the parameter is the state
 	if category, ok := strings.CutPrefix(strings.ToLower(name), "@"); ok {
 		if !slices.Contains(categories, category) {
 			return fmt.Sprintf("is %q, and there is no such category; want one of all, %s", rule, strings.Join(categories, ", "))
 		}
-		u.change(rule)
+		s.change(rule)
 		for _, c := range commands {
 			if slices.Contains(c.categories, category) {
-				u.set(c, yes)
+				s.set(c, yes)
 			}
 		}
 		for _, c := range commands { // after the others: a command brings its subcommands
-			for _, s := range c.subs {
-				if slices.Contains(s.categories, category) {
-					u.set(s, yes)
+			for _, sub := range c.subs {
+				if slices.Contains(sub.categories, category) {
+					s.set(sub, yes)
 				}
 			}
 		}
@@ -192,25 +238,42 @@ func (u *User) command(rule, name string, yes bool) (fault string) { //nolint:re
 	}
 	c := Lookup(name)
 	if c == nil {
-		top, _, isSub := strings.Cut(name, "|")
+		top, first, isSub := strings.Cut(name, "|")
 		if parent := Lookup(top); isSub && parent != nil && parent.subs == nil {
-			return fmt.Sprintf("is %q, and %s has no subcommands; first arguments are not supported", rule, parent.name)
+			return s.first(rule, parent, first, yes)
 		}
 		return fmt.Sprintf("is %q, and there is no such command", rule)
 	}
-	u.change(rule)
-	u.set(c, yes)
+	s.change(rule)
+	s.set(c, yes)
 	return ""
 }
 
-func (u *User) set(c *Command, yes bool) { //nolint:revive // the parameter is the state
-	if yes {
-		u.allowed[c.id/64] |= 1 << (c.id % 64)
-	} else {
-		u.allowed[c.id/64] &^= 1 << (c.id % 64)
-		u.anyCommand = false
+// first allows a command that has no subcommands, like select, with a first argument.
+func (s *selector) first(rule string, c *Command, argument string, yes bool) (fault string) { //nolint:revive // the parameter is the state
+	switch {
+	case !yes:
+		return fmt.Sprintf("is %q, and %s has no subcommands; a first argument can only be allowed", rule, c.name)
+	case argument == "" || strings.Contains(argument, "|"):
+		return fmt.Sprintf("is %q; want +command|argument", rule)
 	}
-	for _, s := range c.subs {
-		u.set(s, yes)
+	s.change(rule)
+	if s.firsts == nil {
+		s.firsts = make(map[int][]string)
+	}
+	s.firsts[c.id] = append(s.firsts[c.id], argument)
+	return ""
+}
+
+func (s *selector) set(c *Command, yes bool) { //nolint:revive // the parameter is the state
+	if yes {
+		s.allowed[c.id/64] |= 1 << (c.id % 64)
+	} else {
+		s.allowed[c.id/64] &^= 1 << (c.id % 64)
+		s.anyCommand = false
+	}
+	delete(s.firsts, c.id)
+	for _, sub := range c.subs {
+		s.set(sub, yes)
 	}
 }

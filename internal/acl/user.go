@@ -1,17 +1,17 @@
 // Package acl decides what a user may do, by the rules of Redis' ACL.
 //
-//	user, err := acl.New("app", "on >secret ~orders:* +@read")
+//	user, err := acl.New("app", "on >secret ~orders:* +@read (%R~stock:* +get)")
 //	…
-//	refusal := user.Refuses(command, args, keys)
+//	denial := user.Refuses(command, args, keys)
 //
-// A [User] has rules as for ACL SETUSER. Refusals are Redis' own errors. Selectors and first
-// arguments, like +select|0, are not supported.
+// A [User] has rules as for ACL SETUSER, with selectors. A [Denial] has Redis' own errors.
 package acl
 
 import (
 	"bytes"
 	"crypto/sha256"
 	"crypto/subtle"
+	"slices"
 	"strings"
 
 	"github.com/redoubt-go/redoubt/internal/glob"
@@ -27,9 +27,16 @@ type User struct {
 	nopass    bool
 	passwords [][sha256.Size]byte
 
+	root      selector
+	selectors []*selector // more of them: what is allowed fits one of all these as a whole
+}
+
+// A selector is a set of rights.
+type selector struct {
 	anyCommand, anyKey, anyChannel bool
-	allowed                        []uint64 // a bit for each command, by its id
-	changes                        []string // the rules that made allowed, without the rules that no longer count
+	allowed                        []uint64         // a bit for each command, by its id
+	firsts                         map[int][]string // first arguments of commands that are not in allowed, by id
+	changes                        []string         // the rules that made these, without the rules that no longer count
 	keys                           []keyPattern
 	channels                       [][]byte
 }
@@ -49,7 +56,11 @@ func (u *User) Same(o *User) bool {
 }
 
 // MayAll reports whether there is nothing that the user may not do.
-func (u *User) MayAll() bool { return u.anyCommand && u.anyKey && u.anyChannel }
+func (u *User) MayAll() bool {
+	return u.root.all() || slices.ContainsFunc(u.selectors, (*selector).all)
+}
+
+func (s *selector) all() bool { return s.anyCommand && s.anyKey && s.anyChannel }
 
 // EscapesByScripts reports whether the user may run scripts, which may do more than the user.
 func (u *User) EscapesByScripts() bool {
@@ -57,7 +68,8 @@ func (u *User) EscapesByScripts() bool {
 		return false
 	}
 	for _, c := range commands {
-		if c.redis != nil && c.redis.RunsScript() && (u.anyCommand || u.may(c)) {
+		runs := func(s *selector) bool { return s.anyCommand || s.may(c, nil) || len(s.firsts[c.id]) > 0 }
+		if c.redis != nil && c.redis.RunsScript() && (runs(&u.root) || slices.ContainsFunc(u.selectors, runs)) {
 			return true
 		}
 	}
@@ -77,79 +89,170 @@ func (u *User) Admits(password []byte) bool {
 	return u.on && (u.nopass || same == 1)
 }
 
-// AnyKey reports whether the user may use all keys.
-func (u *User) AnyKey() bool { return u.anyKey }
-
-// InScript turns an error of [User.Refuses] into the error that Redis 7.0 has for the same command in a script.
-func InScript(refusal string) string {
-	switch {
-	case refusal == noKey:
-		return "ERR The user executing the script can't access at least one of the keys mentioned in the command arguments"
-	case refusal == noChannel:
-		return "ERR The user executing the script can't publish to the channel mentioned in the command"
-	case strings.HasPrefix(refusal, noCommand):
-		return "ERR The user executing the script can't run this command or subcommand"
-	}
-	return refusal
+// AnyKey reports whether the user may use all keys, whatever the command.
+func (u *User) AnyKey() bool {
+	limited := func(s *selector) bool { return !s.anyKey }
+	return u.root.anyKey && !slices.ContainsFunc(u.selectors, limited)
 }
 
-// The errors of Redis 7.0.
+// A Denial is why a user may not run a command. The zero value says that the user may.
+type Denial struct {
+	Reason Reason
+	// Object is the command, the key or the channel that is not allowed.
+	Object string
+	at     int    // of the object among the arguments
+	text   string // of SORT
+}
+
+// A Reason is what a user has no right to. The larger ones count more.
+type Reason uint8
+
+// The reasons, in Redis' order.
 const (
-	noCommand = "NOPERM this user has no permissions to run the '"
-	noKey     = "NOPERM this user has no permissions to access one of the keys used as arguments"
-	noChannel = "NOPERM this user has no permissions to access one of the channels used as arguments"
+	None      Reason = iota
+	ByCommand        // to the command
+	ByKey            // to a key
+	ByLogin          // to log in
+	ByChannel        // to a channel
+	bySort           // to the other keys that SORT reads
 )
 
-// Refuses returns the error of Redis if the user may not run a command, or "". c is what
-// [Command.Of] says of args, whose number is right, and keys are the positions of the keys
-// in them, the first one first. It allocates only for an error.
-func (u *User) Refuses(c *Command, args [][]byte, keys []int) string {
-	switch channels := c.channels(); {
-	case !u.anyCommand && !u.may(c):
-		return noCommand + c.name + "' command"
-	case channels.First > 0:
-		if !u.anyChannel && !u.mayHear(channels, args) {
-			return noChannel
+// String is what ACL LOG calls the reason.
+func (r Reason) String() string { return [...]string{"", "command", "key", "auth", "channel", ""}[r] }
+
+// Loggable reports whether ACL LOG has the denial.
+func (d *Denial) Loggable() bool { return d.Reason != None && d.Reason != bySort }
+
+// Error returns the error of Redis 7.0, or "" for none.
+func (d *Denial) Error() string {
+	switch d.Reason {
+	case ByCommand:
+		return "NOPERM this user has no permissions to run the '" + d.Object + "' command"
+	case ByKey:
+		return "NOPERM this user has no permissions to access one of the keys used as arguments"
+	case ByChannel:
+		return "NOPERM this user has no permissions to access one of the channels used as arguments"
+	}
+	return d.text
+}
+
+// InScript returns the error of Redis 7.0 for a command in a script.
+func (d *Denial) InScript() string {
+	switch d.Reason {
+	case ByCommand:
+		return "ERR The user executing the script can't run this command or subcommand"
+	case ByKey:
+		return "ERR The user executing the script can't access at least one of the keys mentioned in the command arguments"
+	case ByChannel:
+		return "ERR The user executing the script can't publish to the channel mentioned in the command"
+	}
+	return d.text
+}
+
+// DryRun returns what ACL DRYRUN of Redis 7.0 says.
+func (d *Denial) DryRun() string {
+	switch d.Reason {
+	case ByCommand:
+		return "This user has no permissions to run the '" + d.Object + "' command"
+	case ByKey:
+		return "This user has no permissions to access the '" + d.Object + "' key"
+	case ByChannel:
+		return "This user has no permissions to access the '" + d.Object + "' channel"
+	}
+	return d.text
+}
+
+// Refuses says whether the user may not run a command, and why. c is what [Command.Of] says of args, whose number
+// is right, and keys are the positions of the keys in them, the first one first. It allocates only for a denial.
+func (u *User) Refuses(c *Command, args [][]byte, keys []int) Denial {
+	d := u.root.refuses(c, args, keys)
+	if d.Reason == None {
+		return Denial{}
+	}
+	for _, s := range u.selectors {
+		more := s.refuses(c, args, keys)
+		if more.Reason == None {
+			return Denial{}
 		}
-	case !u.anyKey && len(keys) > 0:
-		if !u.mayTouch(c, args, keys) {
-			return noKey
-		}
-		if strings.HasPrefix(c.name, "sort") && !u.readsAll() {
-			return patternsOfSort(args)
+		if more.Reason > d.Reason || more.Reason == d.Reason && more.at > d.at { // the one that Redis tells
+			d = more
 		}
 	}
-	return ""
+	switch d.Reason {
+	case ByCommand:
+		d.Object = c.name
+	case ByKey, ByChannel:
+		d.Object = string(args[d.at])
+	}
+	return d
 }
 
-func (u *User) may(c *Command) bool {
-	return u.allowed[c.id/64]&(1<<(c.id%64)) != 0 || c.redis != nil && c.redis.Has(rediscmd.NoAuth)
+// refuses is Refuses without the Object.
+func (s *selector) refuses(c *Command, args [][]byte, keys []int) Denial {
+	if !s.anyCommand && !s.may(c, args) {
+		return Denial{Reason: ByCommand}
+	}
+	channels := c.channels()
+	switch {
+	case channels.First > 0:
+		if !s.anyChannel {
+			if at := s.deaf(channels, args); at > 0 {
+				return Denial{Reason: ByChannel, at: at}
+			}
+		}
+	case !s.anyKey && len(keys) > 0:
+		if at := s.untouchable(c, args, keys); at > 0 {
+			return Denial{Reason: ByKey, at: at}
+		}
+		if strings.HasPrefix(c.name, "sort") && !s.readsAll() {
+			if text := patternsOfSort(args); text != "" {
+				return Denial{Reason: bySort, text: text}
+			}
+		}
+	}
+	return Denial{}
 }
 
-func (u *User) mayTouch(c *Command, args [][]byte, keys []int) bool {
+// may reports whether the command is allowed, with args if it is only with some.
+func (s *selector) may(c *Command, args [][]byte) bool {
+	if s.allowed[c.id/64]&(1<<(c.id%64)) != 0 || c.redis != nil && c.redis.Has(rediscmd.NoAuth) {
+		return true
+	}
+	if len(args) > 1 {
+		for _, first := range s.firsts[c.id] {
+			if strings.EqualFold(first, string(args[1])) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// untouchable returns the position of a key that is not allowed, or 0.
+func (s *selector) untouchable(c *Command, args [][]byte, keys []int) int {
 	want, others := c.keyAccess(args)
 	for _, at := range keys {
-		if !u.matches(args[at], want) {
-			return false
+		if !s.matches(args[at], want) {
+			return at
 		}
 		want = others
 	}
-	return true
+	return 0
 }
 
-func (u *User) matches(key []byte, want rediscmd.Access) bool {
-	for i := range u.keys {
-		if p := &u.keys[i]; p.access&want == want && glob.Match(p.pattern, key) {
+func (s *selector) matches(key []byte, want rediscmd.Access) bool {
+	for i := range s.keys {
+		if p := &s.keys[i]; p.access&want == want && glob.Match(p.pattern, key) {
 			return true
 		}
 	}
 	return false
 }
 
-// readsAll reports whether the user may read all keys.
-func (u *User) readsAll() bool {
-	for i := range u.keys {
-		if p := &u.keys[i]; p.access&rediscmd.Reads != 0 && string(p.pattern) == "*" {
+// readsAll reports whether all keys may be read.
+func (s *selector) readsAll() bool {
+	for i := range s.keys {
+		if p := &s.keys[i]; p.access&rediscmd.Reads != 0 && string(p.pattern) == "*" {
 			return true
 		}
 	}
@@ -177,18 +280,18 @@ func patternsOfSort(args [][]byte) string {
 
 func is(word []byte, keyword string) bool { return bytes.EqualFold(word, []byte(keyword)) }
 
-// mayHear reports whether the user may name all channels among args.
-func (u *User) mayHear(channels rediscmd.Channels, args [][]byte) bool {
-	for _, name := range channels.Of(args) {
-		if !u.hears(name, channels.Patterns) {
-			return false
+// deaf returns the position of a channel among args that is not allowed, or 0.
+func (s *selector) deaf(channels rediscmd.Channels, args [][]byte) int {
+	for i, name := range channels.Of(args) {
+		if !s.hears(name, channels.Patterns) {
+			return channels.First + i
 		}
 	}
-	return true
+	return 0
 }
 
-func (u *User) hears(name []byte, literal bool) bool { //nolint:revive // a pattern is allowed when it is there as it is
-	for _, p := range u.channels {
+func (s *selector) hears(name []byte, literal bool) bool { //nolint:revive // a pattern is allowed when it is there as it is
+	for _, p := range s.channels {
 		if literal && bytes.Equal(p, name) || !literal && glob.Match(p, name) {
 			return true
 		}

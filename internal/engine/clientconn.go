@@ -23,9 +23,9 @@ func (e *Engine) Open(context.Context) (net.Conn, error) {
 	return e.connect(localAddr{}, localAddr{}, nil, nil)
 }
 
-// OpenWithin is [Engine.Open] for a session whose scripts have limits.
-func (e *Engine) OpenWithin(_ context.Context, l Limits) (net.Conn, error) {
-	return e.connect(localAddr{}, localAddr{}, nil, l)
+// OpenFor is [Engine.Open] for a client whose scripts have limits. MONITOR, SLOWLOG and CLIENT LIST show its addresses.
+func (e *Engine) OpenFor(_ context.Context, client net.Conn, l Limits) (net.Conn, error) {
+	return e.connect(client.RemoteAddr(), client.LocalAddr(), nil, l)
 }
 
 // Name is how errors call the engine as a back end.

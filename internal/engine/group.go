@@ -20,9 +20,9 @@ func (g *Group) Open(context.Context) (net.Conn, error) {
 	return g.e.connect(localAddr{}, localAddr{}, g, nil)
 }
 
-// OpenWithin is [Engine.OpenWithin] for a session of the group.
-func (g *Group) OpenWithin(_ context.Context, l Limits) (net.Conn, error) {
-	return g.e.connect(localAddr{}, localAddr{}, g, l)
+// OpenFor is [Engine.OpenFor] for a session of the group.
+func (g *Group) OpenFor(_ context.Context, client net.Conn, l Limits) (net.Conn, error) {
+	return g.e.connect(client.RemoteAddr(), client.LocalAddr(), g, l)
 }
 
 // Name is [Engine.Name].

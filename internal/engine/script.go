@@ -16,7 +16,8 @@ type scriptHost struct {
 	outer    *call // EVAL
 	inner    call  // the command of the script
 	readOnly bool
-	refuses  func(args [][]byte) string // what the script may not run; nil: it may run all
+	asks     func(args [][]byte) string // what the script may not run; nil: it may run all
+	refuses  func(args [][]byte) string // the same, for a command that it runs
 	allowOOM bool
 	digest   string
 	run      scriptRun
@@ -85,9 +86,9 @@ func (c *call) eval(loaded, readOnly bool) {
 	}
 	h.outer, h.readOnly, h.allowOOM, h.digest = c, readOnly || sc.readOnly, sc.allowOOM, sc.digest
 	h.run.wrote.Store(false)
-	h.refuses = nil
+	h.asks, h.refuses = nil, nil
 	if c.s.limits != nil {
-		h.refuses = c.s.limits(sc.digest, c.args[3:3+n])
+		h.asks, h.refuses = c.s.limits(sc.digest, c.args[3:3+n])
 	}
 	db := c.s.db
 	defer func() {
@@ -165,7 +166,7 @@ func bytesOf(args [][]byte) (n int) {
 // release forgets the run, and keeps memory that is small.
 func (h *scriptHost) release() {
 	h.reserve(0)
-	h.outer, h.tx, h.refuses = nil, Tx{}, nil
+	h.outer, h.tx, h.asks, h.refuses = nil, Tx{}, nil, nil
 	clear(h.argv)
 	clear(h.keys)
 	clear(h.args)
@@ -206,7 +207,7 @@ const longCommand = 50 * time.Microsecond
 // Allowed is redis.acl_check_cmd.
 func (h *scriptHost) Allowed(args [][]byte) (allowed, known bool) {
 	cmd := find(args[0])
-	allowed = cmd != nil && (h.refuses == nil || h.refuses(args) == "")
+	allowed = cmd != nil && (h.asks == nil || h.asks(args) == "")
 	return allowed, cmd != nil && cmd.resolve(args) != nil
 }
 

@@ -111,9 +111,10 @@ func (s *Session) SetProtocol(p resp.Protocol) {
 	s.pushProto.Store(uint32(p))
 }
 
-// Limits returns what the script with this digest and these declared keys may not run. refuses returns the error for a
-// command, or "" if the script may run it. A nil refuses allows all commands.
-type Limits = func(digest string, keys [][]byte) (refuses func(args [][]byte) string)
+// Limits returns what the script with this digest and these declared keys may not run. asks is for
+// redis.acl_check_cmd, runs for a command that the script runs. Both return the error for a command, or "" if the
+// script may run it. Both are nil if the script may run all commands.
+type Limits = func(digest string, keys [][]byte) (asks, runs func(args [][]byte) string)
 
 // SetLimits sets the limits of scripts. The engine calls l when a script begins, in the goroutine that runs it.
 func (s *Session) SetLimits(l Limits) { s.limits = l }

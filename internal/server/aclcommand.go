@@ -16,7 +16,7 @@ func (s *Server) answersACL() bool {
 	return s.opts.Pool != nil || s.opts.Sessions != nil || len(s.opts.Users) > 0
 }
 
-// aclCommand answers the subcommands of ACL that change nothing.
+// aclCommand answers the subcommands of ACL that change no user.
 func aclCommand(c *session, args [][]byte, _ []byte) {
 	sub := strings.ToUpper(string(args[1]))
 	answer, known := aclAnswers[sub]
@@ -50,6 +50,7 @@ var aclAnswers = map[string]struct {
 	"LIST":    {0, 0, aclList},
 	"GETUSER": {1, 1, aclGetUser},
 	"DRYRUN":  {2, 1 << 20, aclDryRun},
+	"LOG":     {0, 1, aclLogCommand},
 }
 
 func (u *users) names() []string { return slices.Sorted(maps.Keys(u.byName)) }
@@ -94,10 +95,18 @@ func aclGetUser(c *session, args [][]byte) []byte {
 		dst = resp.AppendBulk(dst, f)
 	}
 	dst = appendBulks(resp.AppendBulk(dst, "passwords"), d.Passwords)
-	for _, field := range [][2]string{{"commands", d.Commands}, {"keys", d.Keys}, {"channels", d.Channels}} {
+	dst = resp.AppendArray(resp.AppendBulk(appendRights(dst, d.Rights), "selectors"), len(d.Selectors))
+	for _, r := range d.Selectors {
+		dst = appendRights(resp.AppendMap(dst, c.protocol, 3), r)
+	}
+	return dst
+}
+
+func appendRights(dst []byte, r acl.Rights) []byte {
+	for _, field := range [][2]string{{"commands", r.Commands}, {"keys", r.Keys}, {"channels", r.Channels}} {
 		dst = resp.AppendBulk(resp.AppendBulk(dst, field[0]), field[1])
 	}
-	return resp.AppendArray(resp.AppendBulk(dst, "selectors"), 0)
+	return dst
 }
 
 // aclDryRun answers ACL DRYRUN user command …: OK, or why the user may not run the command.
@@ -114,12 +123,13 @@ func aclDryRun(c *session, args [][]byte) []byte {
 	if u.MayAll() {
 		return okRaw
 	}
-	refusal := (&rights{user: u}).refusal(k, h, args)
-	switch rest, denied := strings.CutPrefix(refusal, "NOPERM this "); {
+	r := rights{user: u}
+	switch refusal := r.refusal(k, h, args); {
 	case refusal == "":
 		return okRaw
-	case denied:
-		return resp.AppendBulk(nil, "This "+rest)
+	case r.denial.Loggable():
+		return resp.AppendBulk(nil, r.denial.DryRun())
+	default:
+		return resp.AppendError(nil, refusal)
 	}
-	return resp.AppendError(nil, refusal)
 }

@@ -244,7 +244,7 @@ func (r *direct) dedicate() *dedicated {
 	opts := r.target.options(r.protocol)
 	opts.Scripts = nil // the shared connection has loaded them; one that is missing is sent again
 	if e, ok := opts.Backend.(limiter); ok {
-		opts.Backend = limited{opts.Backend, e, r.scriptLimits.of}
+		opts.Backend = limited{opts.Backend, e, r.conn, r.scriptLimits.of}
 	}
 	var setup [][]string
 	if name := r.info.get().name; name != "" {
@@ -267,22 +267,23 @@ func (r *direct) dedicate() *dedicated {
 	return d
 }
 
-// A limiter is an engine as a back end. The scripts on a connection of OpenWithin may not run what limits refuses:
+// A limiter is an engine as a back end. The scripts on a connection of OpenFor may not run what limits refuse:
 // see [Session.SetLimits].
 type limiter interface {
-	OpenWithin(ctx context.Context, limits func(digest string, keys [][]byte) (refuses func(args [][]byte) string)) (net.Conn, error)
+	OpenFor(ctx context.Context, client net.Conn, limits func(digest string, keys [][]byte) (asks, runs func(args [][]byte) string)) (net.Conn, error)
 }
 
-// A limited is a back end for connections within limits.
+// A limited is a back end for connections of a client, within limits.
 type limited struct {
 	Backend
 
 	engine limiter
-	limits func(digest string, keys [][]byte) (refuses func(args [][]byte) string)
+	client net.Conn
+	limits func(digest string, keys [][]byte) (asks, runs func(args [][]byte) string)
 }
 
 func (l limited) Open(ctx context.Context) (net.Conn, error) {
-	return l.engine.OpenWithin(ctx, l.limits)
+	return l.engine.OpenFor(ctx, l.client, l.limits)
 }
 
 // refused answers a command for which no connection could be opened.

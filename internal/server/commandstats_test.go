@@ -17,7 +17,7 @@ func TestCommandsCountByName(t *testing.T) {
 	t.Cleanup(func() { _ = c.Close() })
 	for _, line := range []string{
 		"CONFIG SET slowlog-log-slower-than 0", "SLOWLOG RESET", "CONFIG RESETSTAT",
-		"CL.THROTTLE limit 4 1 3600", "LOCK.ACQUIRE l 1000 BLOCK 10", "PING", "CLIENT ID", "STRLEN k",
+		"CL.THROTTLE limit 4 1 3600", "LOCK.ACQUIRE l 1000 BLOCK 10", "PING", "CLIENT ID", "STRLEN k", "CLIENT TRACKING ON", "GETBIT k 7",
 	} {
 		var args []any
 		for w := range strings.FieldsSeq(line) {
@@ -41,6 +41,12 @@ func TestCommandsCountByName(t *testing.T) {
 	for _, e := range c.SlowLogGet(ctx, -1).Val() {
 		if e.Args[0] == "CL.THROTTLE" {
 			found = len(e.Args) == 5 && e.ClientName == "app" && e.ClientAddr != "" && time.Since(e.Time) < time.Minute
+		}
+	}
+	me := c.Do(ctx, "CLIENT", "INFO").Val().(string)
+	for _, e := range c.SlowLogGet(ctx, -1).Val() { // on the client's own connection, too
+		if e.Args[0] == "GETBIT" && (!strings.Contains(me, " addr="+e.ClientAddr+" ") || e.ClientName != "app") {
+			t.Errorf("GETBIT is of %s %s, and the client is %s", e.ClientAddr, e.ClientName, me)
 		}
 	}
 	if !found {

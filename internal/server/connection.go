@@ -3,6 +3,7 @@ package server
 import (
 	"bytes"
 
+	"github.com/redoubt-go/redoubt/internal/acl"
 	"github.com/redoubt-go/redoubt/internal/resp"
 )
 
@@ -80,14 +81,14 @@ func auth(c *session, args [][]byte, _ []byte) {
 	switch {
 	case len(args) > 3:
 		c.fail("ERR syntax error")
-	case logIn(c, args[1:]):
+	case logIn(c, args[0], args[1:]):
 		c.ok()
 	}
 }
 
-// logIn makes the client a user, by a password alone or by a name and a password. It reports false
-// when it has answered with an error.
-func logIn(c *session, credentials [][]byte) bool {
+// logIn makes the client a user, by a password alone or by a name and a password, as a command says. It reports
+// false when it has answered with an error.
+func logIn(c *session, command []byte, credentials [][]byte) bool {
 	name, password := []byte(c.srv.opts.Username), credentials[0]
 	byName := len(credentials) == 2
 	if byName {
@@ -105,6 +106,10 @@ func logIn(c *session, credentials [][]byte) bool {
 		return directOf(c).logIn(credentials)
 	case open && !byName:
 		c.fail(noPassword)
+		return false
+	}
+	noteDenial(c, acl.ByLogin, "toplevel", string(command), string(name), input{of: c})
+	switch {
 	case byName && c.srv.target.usersBehind():
 		// It says the same of every name, so nobody learns which users this server has.
 		c.fail(wrongPass + " redoubt: users of the back end count only where Redoubt itself asks for no password")
@@ -154,7 +159,7 @@ func hello(c *session, args [][]byte, _ []byte) {
 			return
 		}
 	}
-	if user != nil && !logIn(c, [][]byte{user, password}) {
+	if user != nil && !logIn(c, args[0], [][]byte{user, password}) {
 		return
 	}
 	if !c.authed {

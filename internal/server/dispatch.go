@@ -142,6 +142,13 @@ func (c *session) guard(h *handler, args [][]byte, raw []byte) {
 		k = c.known.lookup(args[0])
 		refusal = c.rights.refusal(k, h, args)
 	}
+	if refusal != "" && c.rights.denial.Loggable() {
+		context := "toplevel"
+		if c.tx.active {
+			context = "multi"
+		}
+		noteDenial(c, c.rights.denial.Reason, context, c.rights.denial.Object, c.rights.user.Name(), inputOf(c, args))
+	}
 	switch {
 	case refusal == "":
 		c.carrier.run(h, args, raw)

@@ -35,9 +35,10 @@ type Session interface {
 	// of part opens a part of it, for one buffer. hold sets the bytes of that part. It reports
 	// false when there is no room for them: then the reply is an error.
 	SetAccount(part func() (hold func(bytes int) bool))
-	// SetLimits sets the function that the engine calls when a script with a digest and keys begins. refuses returns
-	// the error for a command that the script may not run, or "". A nil refuses allows all commands.
-	SetLimits(limits func(digest string, keys [][]byte) (refuses func(args [][]byte) string))
+	// SetLimits sets the function that says, at the begin of each script with a digest and keys, which commands
+	// the script may not run. asks is for redis.acl_check_cmd, and runs for a command that the script runs. Both return
+	// the error, or "". Both may be nil: then it may run all.
+	SetLimits(limits func(digest string, keys [][]byte) (asks, runs func(args [][]byte) string))
 	// HandedOver says that the caller counts the memory of the replies so far from now on.
 	HandedOver()
 	// Close forgets the session.

@@ -98,11 +98,11 @@ func (unsafeSession) Synced() bool        { return false }
 func (s unsafeSession) TryRun(dst []byte, args [][]byte) ([]byte, bool) {
 	return s.Run(context.Background(), dst, args), true
 }
-func (unsafeSession) SetProtocol(resp.Protocol)                              {}
-func (unsafeSession) SetAccount(func() func(int) bool)                       {}
-func (unsafeSession) SetLimits(func(string, [][]byte) func([][]byte) string) {}
-func (unsafeSession) HandedOver()                                            {}
-func (unsafeSession) Close()                                                 {}
+func (unsafeSession) SetProtocol(resp.Protocol)                                           {}
+func (unsafeSession) SetAccount(func() func(int) bool)                                    {}
+func (unsafeSession) SetLimits(func(string, [][]byte) (asks, runs func([][]byte) string)) {}
+func (unsafeSession) HandedOver()                                                         {}
+func (unsafeSession) Close()                                                              {}
 
 // No reply leaves that is not safe.
 func TestUnsafeReplies(t *testing.T) {
@@ -146,15 +146,15 @@ func (s waitingSession) Run(ctx context.Context, dst []byte, _ [][]byte) []byte 
 	<-ctx.Done()
 	return dst
 }
-func (waitingSession) Sync() error                                            { return nil }
-func (waitingSession) Quick([][]byte) bool                                    { return false }
-func (waitingSession) Synced() bool                                           { return true }
-func (waitingSession) TryRun(dst []byte, _ [][]byte) ([]byte, bool)           { return dst, false }
-func (waitingSession) SetProtocol(resp.Protocol)                              {}
-func (waitingSession) SetAccount(func() func(int) bool)                       {}
-func (waitingSession) SetLimits(func(string, [][]byte) func([][]byte) string) {}
-func (waitingSession) HandedOver()                                            {}
-func (waitingSession) Close()                                                 {}
+func (waitingSession) Sync() error                                                         { return nil }
+func (waitingSession) Quick([][]byte) bool                                                 { return false }
+func (waitingSession) Synced() bool                                                        { return true }
+func (waitingSession) TryRun(dst []byte, _ [][]byte) ([]byte, bool)                        { return dst, false }
+func (waitingSession) SetProtocol(resp.Protocol)                                           {}
+func (waitingSession) SetAccount(func() func(int) bool)                                    {}
+func (waitingSession) SetLimits(func(string, [][]byte) (asks, runs func([][]byte) string)) {}
+func (waitingSession) HandedOver()                                                         {}
+func (waitingSession) Close()                                                              {}
 
 // heldSession runs a command once it is let.
 type heldSession struct{ begun, let chan struct{} }
@@ -170,11 +170,11 @@ func (heldSession) Synced() bool        { return true }
 func (s heldSession) TryRun(dst []byte, args [][]byte) ([]byte, bool) {
 	return s.Run(context.Background(), dst, args), true
 }
-func (heldSession) SetProtocol(resp.Protocol)                              {}
-func (heldSession) Close()                                                 {}
-func (heldSession) SetAccount(func() func(int) bool)                       {}
-func (heldSession) SetLimits(func(string, [][]byte) func([][]byte) string) {}
-func (heldSession) HandedOver()                                            {}
+func (heldSession) SetProtocol(resp.Protocol)                                           {}
+func (heldSession) Close()                                                              {}
+func (heldSession) SetAccount(func() func(int) bool)                                    {}
+func (heldSession) SetLimits(func(string, [][]byte) (asks, runs func([][]byte) string)) {}
+func (heldSession) HandedOver()                                                         {}
 
 // TestKilledInProcess: a killed client runs none of the commands that it sent ahead.
 func TestKilledInProcess(t *testing.T) {

@@ -62,11 +62,11 @@ func (s faultySession) Sync() error {
 	return nil
 }
 
-func (faultySession) SetProtocol(resp.Protocol)                              {}
-func (faultySession) Close()                                                 {}
-func (faultySession) SetAccount(func() func(int) bool)                       {}
-func (faultySession) SetLimits(func(string, [][]byte) func([][]byte) string) {}
-func (faultySession) HandedOver()                                            {}
+func (faultySession) SetProtocol(resp.Protocol)                                           {}
+func (faultySession) Close()                                                              {}
+func (faultySession) SetAccount(func() func(int) bool)                                    {}
+func (faultySession) SetLimits(func(string, [][]byte) (asks, runs func([][]byte) string)) {}
+func (faultySession) HandedOver()                                                         {}
 
 // Whatever one client's command waits for, others don't.
 //

@@ -14,8 +14,9 @@ import (
 
 // rights are what a client's user may do.
 type rights struct {
-	user      *acl.User // nil: the client may do all
-	positions []int     // of keys; scratch
+	user      *acl.User  // nil: the client may do all
+	positions []int      // of keys; scratch
+	denial    acl.Denial // of the last command that was checked
 }
 
 func (r *rights) limited() bool { return r.user != nil }
@@ -23,6 +24,7 @@ func (r *rights) limited() bool { return r.user != nil }
 // refusal returns the error for a command that the user may not run, or "". It also refuses unknown commands,
 // such as those of a module, and arguments that hide the keys, because it can't check rights on them.
 func (r *rights) refusal(k *keySpec, h *handler, args [][]byte) string {
+	r.denial = acl.Denial{}
 	switch {
 	case h != nil && h.command != nil:
 		return r.refusalOfExtension(h, args)
@@ -43,20 +45,20 @@ func (r *rights) refusalOfRedis(k *keySpec, args [][]byte) string {
 	}
 	at, ok := k.positions(r.positions[:0], args)
 	r.positions = at
-	if text := r.user.Refuses(what, args, at); text != "" || ok || r.user.AnyKey() {
-		return text
+	if r.denial = r.user.Refuses(what, args, at); r.denial.Reason == acl.None && !ok && !r.user.AnyKey() {
+		return "ERR syntax error"
 	}
-	return "ERR syntax error"
+	return r.denial.Error()
 }
 
 func (r *rights) refusalOfExtension(h *handler, args [][]byte) string {
 	if fault := h.command.CheckArity(len(args)); fault != "" {
 		return fault
 	}
-	text := r.user.Refuses(h.rights, args, h.command.Keys(len(args)))
+	r.denial = r.user.Refuses(h.rights, args, h.command.Keys(len(args)))
 	inner := fenced(h, args)
-	if text != "" || inner == nil {
-		return text
+	if r.denial.Reason != acl.None || inner == nil {
+		return r.denial.Error()
 	}
 	k := lookupKeys(inner[0])
 	switch {
@@ -96,19 +98,23 @@ var ownScripts = sync.OnceValue(func() map[string]*redoubt.Script {
 // scriptLimits keep scripts on the engine from running what their user may not run. Any goroutine may use them.
 type scriptLimits struct {
 	user atomic.Pointer[acl.User] // nil: the client may do all
+	// note adds what a script was refused to ACL LOG.
+	note func(user *acl.User, denial *acl.Denial)
 }
 
-// of returns the function that refuses commands of the script with this digest, or nil if the script may run all
+// of returns the functions that refuse commands of the script with this digest, or nil if the script may run all
 // commands. A script of Redoubt's own uses only its declared keys, so the right to run it is enough. But that of
-// FENCE.DO also runs commands of its caller.
-func (l *scriptLimits) of(digest string, keys [][]byte) (refuses func(args [][]byte) string) {
+// FENCE.DO also runs commands of its caller. asks is for a script that asks whether it may run a command, runs for a
+// command that it runs.
+func (l *scriptLimits) of(digest string, keys [][]byte) (asks, runs func(args [][]byte) string) {
 	u, own := l.user.Load(), ownScripts()[digest]
 	guards := own != nil && own.Name() == guardScript
 	if u == nil || own != nil && !guards {
-		return nil
+		return nil, nil
 	}
 	r := rights{user: u}
-	return func(args [][]byte) string {
+	asks = func(args [][]byte) string {
+		r.denial = acl.Denial{}
 		if guards && ofGuard(keys, args) {
 			return ""
 		}
@@ -116,7 +122,17 @@ func (l *scriptLimits) of(digest string, keys [][]byte) (refuses func(args [][]b
 		if k == nil || !k.Takes(len(args)) {
 			return "" // the engine refuses it
 		}
-		return acl.InScript(r.refusalOfRedis(k, args))
+		if text := r.refusalOfRedis(k, args); r.denial.Reason == acl.None {
+			return text
+		}
+		return r.denial.InScript()
+	}
+	return asks, func(args [][]byte) string {
+		text := asks(args)
+		if r.denial.Loggable() {
+			l.note(u, &r.denial)
+		}
+		return text
 	}
 }
 
@@ -146,12 +162,12 @@ func Permits(u *acl.User, args ...string) bool {
 		return false
 	}
 	if own := command.Lookup(args[0]); own != nil {
-		return u.Refuses(rights, raw, own.Keys(len(raw))) == ""
+		return u.Refuses(rights, raw, own.Keys(len(raw))).Reason == acl.None
 	}
 	k := lookupKeys(raw[0])
 	if k == nil {
 		return false
 	}
 	at, ok := k.positions(nil, raw)
-	return ok && u.Refuses(rights, raw, at) == ""
+	return ok && u.Refuses(rights, raw, at).Reason == acl.None
 }

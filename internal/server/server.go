@@ -40,6 +40,7 @@ type Server struct {
 	changed chan struct{} // the target wants a tick now
 
 	lastID atomic.Uint64
+	aclLog aclLog
 	clock  atomic.Int64 // Unix ms, kept by tick
 
 	ctx    context.Context //nolint:containedctx // the life of the server, for waiting handlers

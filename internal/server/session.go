@@ -83,6 +83,9 @@ func newSession(s *Server, conn net.Conn) *session {
 	c := &session{srv: s, id: s.lastID.Add(1), born: time.Now(), responder: responder{protocol: resp.RESP2}}
 	c.info.info = clientInfo{protocol: resp.RESP2, database: s.target.database()}
 	c.scanner.Limits = s.opts.Limits
+	c.scriptLimits.note = func(u *acl.User, d *acl.Denial) {
+		noteDenial(c, d.Reason, "lua", d.Object, u.Name(), input{})
+	}
 	c.enter()
 	c.connect(conn)
 	c.out.client = conn.RemoteAddr()
