@@ -161,7 +161,9 @@ func (s *selector) followSigil(rule string) (fault string) {
 		if s.anyChannel {
 			return fmt.Sprintf("is %q, and all channels are allowed before it; put resetchannels between", rule)
 		}
-		s.channels = append(s.channels, []byte(rest))
+		if same := func(c []byte) bool { return string(c) == rest }; !slices.ContainsFunc(s.channels, same) {
+			s.channels = append(s.channels, []byte(rest))
+		}
 		return ""
 	}
 	return "is unknown; want one of " + allRules

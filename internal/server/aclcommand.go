@@ -24,6 +24,9 @@ func aclCommand(c *session, args [][]byte, _ []byte) {
 	case !known:
 		c.reject("ERR unknown command 'ACL " + sub + "': redoubt does not support it, because its users are in its configuration")
 		return
+	case len(args)-2 > answer.most && answer.least < answer.most: // as Redis has it
+		c.reject(fmt.Sprintf("ERR unknown subcommand or wrong number of arguments for '%.128s'. Try ACL HELP.", args[1]))
+		return
 	case len(args)-2 < answer.least || len(args)-2 > answer.most:
 		c.reject("ERR wrong number of arguments for 'acl|" + strings.ToLower(sub) + "' command")
 		return

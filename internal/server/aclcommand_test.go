@@ -16,7 +16,7 @@ import (
 func TestACLIsRedis(t *testing.T) {
 	users := map[string]string{
 		"default": "on nopass ~* &* +@all", "app": "on >pw ~a* %R~r* resetchannels &ch* +@all", "off": "",
-		"reader": "on nopass allkeys -@all +get +mget", "multi": "on >pw ~a* -@all +get +select|0 (~s* resetchannels -@all +set) (%R~x* &c* -@all +@read)", "shut": "off >pw >other ~* &* +@all",
+		"reader": "on nopass allkeys -@all +get +mget", "multi": "on >pw ~a* -@all +select|0 (~s* resetchannels -@all +set) (%R~x* &c* -@all +mget)", "shut": "off >pw >other ~* &* +@all",
 	}
 	real := redistest.Start(t)
 	there := dial(t, real.Addr())

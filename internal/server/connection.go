@@ -96,7 +96,7 @@ func logIn(c *session, command []byte, credentials [][]byte) bool {
 	}
 	users := c.srv.users.Load()
 	open := users.open()
-	behind := open && users.standard.MayAll() && c.srv.target.usersBehind()
+	behind := open && users.standard.MayAll() && c.srv.target.usersBehind() && len(c.srv.opts.Users) == 0
 	_, known := users.byName[string(name)]
 	if c.info.get().behind == "" && (byName && known || !open) && c.login(name, password) {
 		return true
