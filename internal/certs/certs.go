@@ -124,6 +124,9 @@ func (s *Source) Config() *tls.Config {
 	}
 }
 
+// Expires is when the current certificate does.
+func (s *Source) Expires() time.Time { return s.current.Load().Expires }
+
 // Store makes set the current one.
 func (s *Source) Store(set *Set) {
 	s.mu.Lock()

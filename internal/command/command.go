@@ -113,6 +113,7 @@ type Env struct {
 	decisions *decisions
 	// Of hashes whose fields expire.
 	hashes *ttlhashwire.Servers
+	counts counts
 	// Of positions.
 	indexes geoIndexes
 	// Of filters with many items a command.

@@ -21,30 +21,33 @@ type Decisions struct {
 // decisions count Decisions.
 type decisions struct {
 	allowed, denied atomic.Uint64
+	by              [len(countedLimits)][2]atomic.Uint64 // allowed and denied by command
 	names, keys     *tally
 }
 
 func newDecisions() *decisions { return &decisions{names: newTally(), keys: newTally()} }
 
-// add counts a decision about a name or key of one of the tallies.
-func (d *decisions) add(to *tally, name string, allowed bool) { //nolint:revive // it says which count
+// add counts a decision of a command about a name or key of one of the tallies.
+func (d *decisions) add(by int, to *tally, name string, allowed bool) { //nolint:revive // it says which count
 	if allowed {
 		d.allowed.Add(1)
+		d.by[by][0].Add(1)
 		to.add(name, 0)
 	} else {
 		d.denied.Add(1)
+		d.by[by][1].Add(1)
 		to.add(name, 1)
 	}
 }
 
-// limit counts a decision about a name.
-func (d *decisions) limit(name string, allowed bool) { //nolint:revive // it says which count
-	d.add(d.names, name, allowed)
+// limit counts a decision about the name of a call.
+func (d *decisions) limit(c limitCall, allowed bool) { //nolint:revive // it says which count
+	d.add(c.by, d.names, c.name, allowed)
 }
 
 // throttle counts a decision about a key of CL.THROTTLE.
 func (d *decisions) throttle(key string, allowed bool) { //nolint:revive // it says which count
-	d.add(d.keys, key, allowed)
+	d.add(0, d.keys, key, allowed)
 }
 
 // Decisions returns what the commands of rate limits have decided in this process.
@@ -69,7 +72,7 @@ func (env *Env) planCounted(c limitCall, cmd redoubt.Cmd, read func(redoubt.Repl
 	return planDecision(cmd, func(r redoubt.Reply) (wire.Decision, error) {
 		d, err := read(r)
 		if err == nil {
-			env.decisions.limit(c.name, d.Allowed)
+			env.decisions.limit(c, d.Allowed)
 		}
 		return d, err
 	}, err)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -58,6 +59,7 @@ type limitCall struct {
 	name string
 	n    int64
 	rest [][]byte
+	by   int // the command, in countedLimits
 }
 
 // limitCallOf reads name and n.
@@ -69,7 +71,8 @@ func limitCallOf(args [][]byte) (limitCall, string) {
 	case n < 0 || n > math.MaxInt:
 		return limitCall{}, fmt.Sprintf("ERR redoubt: n is %d; want at least 0", n)
 	}
-	return limitCall{string(args[1]), n, args[3:]}, ""
+	by := slices.IndexFunc(countedLimits[:], func(name string) bool { return strings.EqualFold(name, string(args[0])) })
+	return limitCall{string(args[1]), n, args[3:], max(0, by)}, ""
 }
 
 // max reads MAX, which may come next.
@@ -243,7 +246,7 @@ func planLimitWait(env *Env, args [][]byte) Plan {
 		Wait: func(ctx context.Context) Outcome {
 			d, err := waitFor(ctx, env.Client, limits, within, c)
 			if err == nil {
-				env.decisions.limit(c.name, d.Allowed)
+				env.decisions.limit(c, d.Allowed)
 			}
 			if errors.Is(err, ErrUnblocked) {
 				return unblockedOutcome()

@@ -305,7 +305,7 @@ func planLimitReserve(env *Env, args [][]byte) Plan {
 			return appendLimitError(dst, err)
 		}
 		d := t.Decide(o, o.First*int64(n), int64(n))
-		env.decisions.limit(c.name, d.Allowed)
+		env.decisions.limit(c, d.Allowed)
 		dst = appendDecision(resp.AppendArray(dst, 7), d)
 		if !d.Allowed {
 			return resp.AppendBulk(resp.AppendInt(dst, 0), "")

@@ -216,6 +216,7 @@ type way struct {
 	now     redoubt.Cmd // without waiting
 	release redoubt.Cmd
 	take    func(ctx context.Context, r lock.Request) (lock.Handle, error)
+	count   *lockCounter
 }
 
 func planAcquire(env *Env, args [][]byte) Plan {
@@ -246,6 +247,7 @@ func planAcquire(env *Env, args [][]byte) Plan {
 	w := way{
 		now:     wire.AcquireCmd(keys[:1], a.wire()),
 		release: wire.RWReleaseCmd(keys, a.r.ID, "", wire.End),
+		count:   &env.counts.locks,
 		take: func(ctx context.Context, r lock.Request) (lock.Handle, error) {
 			return env.locks.AcquireRequest(ctx, a.name, r)
 		},
@@ -273,10 +275,12 @@ func (env *Env) planAcquire(a acquire, w way) Plan {
 			}
 			switch got.Status {
 			case wire.Acquired:
+				w.count.acquired.Add(1)
 				return appendAcquired(dst, a.r.ID, got.Token, got.TTL)
 			case wire.Over:
 				return resp.AppendError(dst, errOver)
 			case wire.Held:
+				w.count.refused.Add(1)
 			}
 			return resp.AppendNullArray(dst, p)
 		}}
@@ -315,6 +319,7 @@ func planExtend(env *Env, args [][]byte) Plan {
 	cmd := wire.RWExtendCmd(keys, string(args[2]), time.Duration(ttl)*time.Millisecond)
 	return planOfID(args[2], cmd, err, func(dst []byte, _ resp.Protocol, r redoubt.Reply) []byte {
 		held, _, err := wire.ReadExtend(r)
+		env.counts.locks.extended(held, err)
 		return appendDone(dst, held, err)
 	})
 }
@@ -324,6 +329,7 @@ func planRelease(env *Env, args [][]byte) Plan {
 	cmd := wire.RWReleaseCmd(keys, string(args[2]), "", wire.End)
 	return planOfID(args[2], cmd, err, func(dst []byte, _ resp.Protocol, r redoubt.Reply) []byte {
 		released, err := wire.ReadRelease(r)
+		env.counts.locks.ended(released, err)
 		return appendDone(dst, released, err)
 	})
 }

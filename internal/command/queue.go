@@ -354,11 +354,13 @@ func planPut(env *Env, args [][]byte) Plan {
 	if err != nil {
 		return refusal(err)
 	}
+	counter := env.counts.queues.of(string(args[1]))
 	return Plan{Cmd: &cmd, Translate: func(dst []byte, _ resp.Protocol, r redoubt.Reply) []byte {
 		placed, err := wire.ReadPut(r, messages)
 		if err != nil {
 			return appendError(dst, err)
 		}
+		counter.put.Add(1)
 		return resp.AppendBulk(dst, placed[0].ID)
 	}}
 }
@@ -422,12 +424,14 @@ func attempts(b []byte) (int, string) {
 // planSettled plans a command that settles n receipts.
 func planSettled(env *Env, name []byte, n int, p wire.Pump) Plan {
 	p.Consumer, p.Take, p.Lease = noConsumer, wire.NewTake(), time.Second
+	queue := string(name)
 	return env.planQueue(name, func(keys wire.Keys) redoubt.Cmd { return wire.PumpCmd(keys, p) },
 		func(dst []byte, _ resp.Protocol, r redoubt.Reply) []byte {
 			pumped, err := wire.ReadPump(r)
 			if err != nil {
 				return appendError(dst, err)
 			}
+			env.counts.queues.of(queue).settled(p, len(pumped.Refused))
 			return resp.AppendInt(dst, int64(n-len(pumped.Refused)))
 		})
 }

@@ -17,6 +17,7 @@ import (
 // A take is the arguments of QUEUE.TAKE.
 type take struct {
 	keys   wire.Keys
+	count  *queueCounter
 	pump   wire.Pump
 	block  time.Duration // 0: for ever
 	blocks bool
@@ -56,6 +57,7 @@ func planTake(env *Env, args [][]byte) Plan {
 	if t.keys, err = wire.KeysOf(env.Client, string(args[1])); err != nil {
 		return refusal(err)
 	}
+	t.count = env.counts.queues.of(string(args[1]))
 	t.pump = wire.Pump{Take: wire.NewTake(), N: int(count), Lease: time.Duration(lease) * time.Millisecond}
 	if !t.secret {
 		t.pump.Consumer, t.pump.Repeats = wire.ShortHash(id), true
@@ -78,6 +80,7 @@ func (env *Env) takeNow(t take) Plan {
 		if err != nil {
 			return appendError(dst, err)
 		}
+		t.count.took(&pumped)
 		env.wakers.expect(t.keys, pumped.Next)
 		if bad := pumped.KillUnreadable(); len(bad) > 0 {
 			env.Client.Go(func() { env.giveBack(context.Background(), t.keys, bad) })
@@ -186,8 +189,11 @@ func (env *Env) pump(ctx context.Context, t take) (wire.Pumped, error) {
 		t.pump.Consumer = name
 	}
 	p, err := wire.Take(ctx, env.Client, t.keys, t.pump)
-	if t.secret && err == nil {
-		env.takers.giveBack(name)
+	if err == nil {
+		t.count.took(&p)
+		if t.secret {
+			env.takers.giveBack(name)
+		}
 	}
 	return p, err
 }

@@ -66,6 +66,7 @@ var semaphoreCommands = []*Command{
 			cmd := wire.PermitExtendCmd(keys, string(args[2]), time.Duration(ttl)*time.Millisecond)
 			return planOfID(args[2], cmd, err, func(dst []byte, _ resp.Protocol, r redoubt.Reply) []byte {
 				held, _, err := wire.ReadExtend(r)
+				env.counts.semaphores.extended(held, err)
 				return appendDone(dst, held, err)
 			})
 		},
@@ -85,6 +86,7 @@ var semaphoreCommands = []*Command{
 			cmd := wire.PermitReleaseCmd(keys, 0, string(args[2]), "", false)
 			return planOfID(args[2], cmd, err, func(dst []byte, _ resp.Protocol, r redoubt.Reply) []byte {
 				released, err := wire.ReadRelease(r)
+				env.counts.semaphores.ended(released, err)
 				return appendDone(dst, released, err)
 			})
 		},
@@ -132,6 +134,7 @@ func planPermit(env *Env, args [][]byte) Plan {
 	return env.planAcquire(a, way{
 		now:     wire.PermitCmd(keys, int(limit), a.wire()),
 		release: wire.PermitReleaseCmd(keys, 0, a.r.ID, "", false),
+		count:   &env.counts.semaphores,
 		take: func(ctx context.Context, r lock.Request) (lock.Handle, error) {
 			return env.semaphores.AcquireRequest(ctx, a.name, int(limit), r)
 		},

@@ -88,6 +88,7 @@ func (env *Env) acquire(ctx context.Context, w way, a acquire) Outcome {
 			if errors.Is(Unblocked(ctx), ErrUnblocked) {
 				return unblockedOutcome()
 			}
+			w.count.refused.Add(1)
 			return Outcome{Append: resp.AppendNullArray}
 		}
 		if ctx.Err() != nil {
@@ -95,6 +96,7 @@ func (env *Env) acquire(ctx context.Context, w way, a acquire) Outcome {
 		}
 		return Outcome{Append: func(dst []byte, _ resp.Protocol) []byte { return appendError(dst, err) }}
 	}
+	w.count.acquired.Add(1)
 	o := Outcome{Append: func(dst []byte, _ resp.Protocol) []byte { return appendAcquired(dst, got.ID, got.Token, got.TTL) }}
 	if a.secret {
 		o.Undo = func() { env.undo(context.WithoutCancel(ctx), w.release) }

@@ -69,6 +69,8 @@ type Options struct {
 	// volatile-random, volatile-ttl for keys with a time to live only. Defaults
 	// to noeviction: none.
 	MaxMemoryPolicy string
+	// Synced gets the time of each fsync of the log in Dir. Defaults to none.
+	Synced func(took time.Duration)
 	// ClientMemory returns how many bytes clients hold, and the limit of that, for INFO. Defaults
 	// to none: INFO leaves both out.
 	ClientMemory func() (held, limit int64)
@@ -210,7 +212,7 @@ func Open(ctx context.Context, opts Options) (*Engine, error) {
 	}
 	e.startLoading()
 	replay := e.replayer()
-	settings := aof.Options{Fsync: opts.Fsync, Fold: e.fold, CompactBytes: opts.CompactBytes, ReserveBytes: opts.reserve, Notice: e.logNotice}
+	settings := aof.Options{Fsync: opts.Fsync, Fold: e.fold, CompactBytes: opts.CompactBytes, ReserveBytes: opts.reserve, Synced: opts.Synced, Notice: e.logNotice}
 	log, found, err := aof.Open(fs, settings, func(r aof.Record) error {
 		if err := ctx.Err(); err != nil {
 			return err

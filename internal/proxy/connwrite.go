@@ -123,7 +123,7 @@ func (l *conn) leave(buf []byte) {
 	if l.slow != nil {
 		f.buf = buf
 	}
-	l.meter.Begin(l.requests, f.left)
+	l.meter.Begin(l.requests, f.left, 0)
 	l.batches = append(l.batches, f)
 }
 

@@ -1,6 +1,10 @@
 package proxy
 
-import "github.com/redoubt-go/redoubt/internal/proxy/latency"
+import (
+	"time"
+
+	"github.com/redoubt-go/redoubt/internal/proxy/latency"
+)
 
 // Traffic is what went over shared connections to a server, without what they were
 // prepared with. It only grows.
@@ -59,5 +63,5 @@ func (u *Upstream) drop(l *conn) {
 // counted lets others see what count has noted. The caller holds mu, and reads.
 func (l *conn) counted() {
 	l.traffic.Responses, l.traffic.ResponseBytes = l.replies, l.replyBytes
-	l.meter.End(l.replies, l.readAt, l.traffic.Latency.Observe)
+	l.meter.End(l.replies, l.readAt, func(_ uint8, d time.Duration, n uint64) { l.traffic.Latency.Observe(d, n) })
 }

@@ -259,6 +259,7 @@ func (r *direct) dedicate() *dedicated {
 		return nil
 	}
 	r.srv.stats.dedicated.Add(1)
+	r.out.alone.Store(true)
 	r.own.Store(d)
 	r.carrier = d
 	if r.out.failed() {

@@ -10,6 +10,14 @@ func (s *Server) Decisions() command.Decisions {
 	return s.env.Decisions()
 }
 
+// CommandCounts returns what the commands have done here: see [command.Env.Counts].
+func (s *Server) CommandCounts() command.Counts {
+	if s.env == nil {
+		return command.Counts{}
+	}
+	return s.env.Counts()
+}
+
 // Filters returns the keys that BF commands have used here: see [command.Env.Filters].
 func (s *Server) Filters() map[string]command.Asked {
 	if s.env == nil {

@@ -108,8 +108,10 @@ func (d *dedicated) forwardBlocking(raw []byte, keys ...[]byte) {
 		return
 	}
 	d.waitFor(keys)
-	t := d.prepare(slot{change: d.orHangUp, blocks: true})
-	d.sent(t, d.conn.SendBlocking(t, raw))
+	d.belongs(unmeasured, func() {
+		t := d.prepare(slot{change: d.orHangUp, blocks: true})
+		d.sent(t, d.conn.SendBlocking(t, raw))
+	})
 }
 
 // sent answers a command that could not be sent, untranslated.

@@ -18,6 +18,7 @@ type handler struct {
 	// extension commands
 	command *command.Command
 	index   int // in the table
+	family  uint8
 	rights  *acl.Command
 	// beforeAuth: may be sent before AUTH.
 	beforeAuth bool
@@ -63,7 +64,7 @@ func (s *Server) makeHandlers() rediscmd.Index[*handler] {
 
 	for i, e := range s.table {
 		name := string(bytes.ToLower([]byte(e.Name)))
-		m[name] = &handler{name: name, command: e, index: i, rights: acl.Lookup(name)}
+		m[name] = &handler{name: name, command: e, index: i, family: uint8(familyIn(families, e.Group)), rights: acl.Lookup(name)} //nolint:gosec // few
 		if len(name) > maxName {
 			panic("server: the name of a command is longer than lookup allows: " + name)
 		}
@@ -177,9 +178,11 @@ func (c *session) handle(h *handler, args [][]byte, raw []byte) {
 
 // extension runs an extension command.
 func (c *session) extension(h *handler, args [][]byte, raw []byte) {
-	if c.carrier.extends(h, args, raw) {
-		c.plan(h, args, h.command.Plan(c.srv.env, args))
-	}
+	c.belongs(h.family, func() {
+		if c.carrier.extends(h, args, raw) {
+			c.plan(h, args, h.command.Plan(c.srv.env, args))
+		}
+	})
 }
 
 // plan does what is planned for an extension command.
@@ -193,7 +196,7 @@ func (c *session) plan(h *handler, args [][]byte, p command.Plan) {
 		c.plan(h, args, p.Instead())
 	case p.Wait != nil:
 		c.as(Waited)
-		c.await(p)
+		c.await(h.family, p)
 	default:
 		c.carrier.script(h, args, p)
 	}

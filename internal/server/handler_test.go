@@ -84,7 +84,7 @@ func exchange(t *testing.T, c net.Conn, send, want string) {
 func TestUndo(t *testing.T) {
 	began, undone := make(chan struct{}), make(chan struct{})
 	srv, dial := startWith(t, map[string]func(c *session){"test.wait": func(c *session) {
-		c.await(command.Plan{Wait: func(ctx context.Context) command.Outcome {
+		c.await(familyRedis, command.Plan{Wait: func(ctx context.Context) command.Outcome {
 			close(began)
 			<-ctx.Done() // and succeeds all the same
 			return command.Outcome{
@@ -115,7 +115,7 @@ func TestPanics(t *testing.T) {
 	srv, dial := startWith(t, map[string]func(c *session){
 		"test.handler": func(*session) { panic("handler") },
 		"test.wait": func(c *session) {
-			c.await(command.Plan{Wait: func(context.Context) command.Outcome { panic("wait") }})
+			c.await(familyRedis, command.Plan{Wait: func(context.Context) command.Outcome { panic("wait") }})
 		},
 		"test.translate": func(c *session) {
 			keys, err := wire.RWKeys(c.srv.env.Client, "x")

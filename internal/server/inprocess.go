@@ -8,6 +8,7 @@ import (
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/internal/command"
 	"github.com/redoubt-go/redoubt/internal/proxy"
+	"github.com/redoubt-go/redoubt/internal/proxy/latency"
 	"github.com/redoubt-go/redoubt/internal/resp"
 )
 
@@ -201,9 +202,13 @@ func (r *inprocess) execute(dst []byte, args [][]byte) []byte {
 
 // sync is the session's Sync.
 func (r *inprocess) sync() error {
-	if r.turn != 0 && !r.engine.Synced() {
+	if r.engine.Synced() {
+		return r.engine.Sync()
+	}
+	if r.turn != 0 {
 		r.yieldLead()
 	}
+	defer latency.Now() // the replies are ready when they are on disk
 	return r.engine.Sync()
 }
 

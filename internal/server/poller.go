@@ -178,9 +178,7 @@ func (p *poller) wait() bool {
 		runtime.Gosched() // to the goroutines that read the servers
 	}
 	err := p.ready.Wait()
-	if p.remote {
-		p.at = latency.Now()
-	}
+	p.at = latency.Now()
 	return err == nil
 }
 
@@ -233,6 +231,9 @@ func (p *poller) answer() (leads bool) {
 	p.answered, p.spare, p.touched, p.commands = p.spare, nil, nil, 0
 	turn := p.role.Add(1)
 	var unsaved []*session
+	if !p.remote {
+		latency.Now()
+	}
 	for i, c := range batch {
 		batch[i] = nil
 		var ready bool
@@ -240,7 +241,7 @@ func (p *poller) answer() (leads bool) {
 			unsaved = append(unsaved, c)
 			continue
 		}
-		c.answer()
+		c.leave()
 		p.rest(c, nil)
 	}
 	for _, u := range touched {
@@ -370,6 +371,7 @@ func (c *session) leavePoller() {
 	}
 	c.yieldLead()
 	c.left = true
+	c.out.alone.Store(true)
 	var conn net.Conn
 	var err error
 	c.out.makeAble(func() { conn, err = c.conn.Attach() })

@@ -326,7 +326,7 @@ func (c *pooled) keyed(k *keySpec, args [][]byte, raw []byte) {
 			for i, p := range at {
 				keys[i] = args[p]
 			}
-			c.block(keys, node, raw)
+			c.belongs(unmeasured, func() { c.block(keys, node, raw) })
 		}
 		return
 	}

@@ -81,7 +81,7 @@ func (c *pooled) block(keys [][]byte, n *proxy.Node, raw []byte) {
 		w.keys = append(w.keys, bytes.Clone(k))
 	}
 	c.as(Passed)
-	c.await(command.Plan{Wait: func(ctx context.Context) command.Outcome {
+	c.await(unmeasured, command.Plan{Wait: func(ctx context.Context) command.Outcome {
 		c.waitFor(w.keys)
 		reply := w.run(ctx, raw)
 		if bytes.HasPrefix(reply, unblockedCode) || isNull(reply) {

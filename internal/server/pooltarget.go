@@ -40,7 +40,6 @@ func (t *poolTarget) open(c *session, _ net.Conn) route {
 	if r.slots != nil || len(p.Nodes()) > 1 {
 		c.out.coalescer = &t.coalescer
 	}
-	c.out.to = &t.srv.stats.latency[c.id%latencyShards]
 	return r
 }
 

@@ -95,6 +95,7 @@ func newSession(s *Server, conn net.Conn) *session {
 	c.has.Of(&c.share)
 	c.queuedBytes.Of(&c.share)
 	c.out.share.Of(&c.share)
+	c.out.to = &s.stats.latency[c.id%latencyShards]
 	c.out.init()
 	c.ctx, c.cancel = context.WithCancelCause(s.ctx)
 	c.route = s.target.open(c, c.conn)
@@ -157,6 +158,14 @@ func (c *session) loop() error {
 
 // answer lets the replies so far leave.
 func (c *session) answer() {
+	if !c.srv.target.remote() {
+		latency.Now() // no other goroutine reads the clock when the replies are there
+	}
+	c.leave()
+}
+
+// leave is answer for a caller that has just read the clock.
+func (c *session) leave() {
 	c.flush()
 	c.count()
 }
@@ -301,7 +310,7 @@ func (c *session) quiesce() bool {
 // flush sends what waits to be sent, in both directions.
 func (c *session) flush() {
 	c.out.asked.Store(c.next)
-	c.out.askedAt(c.next, c.readAt)
+	c.out.askedAt(c.next, c.readAt, familyRedis)
 	c.carrier.flush()
 	c.out.Flush()
 }

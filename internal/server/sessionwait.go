@@ -9,12 +9,13 @@ import (
 
 	"github.com/redoubt-go/redoubt/internal/command"
 	"github.com/redoubt-go/redoubt/internal/proxy"
+	"github.com/redoubt-go/redoubt/internal/proxy/latency"
 	"github.com/redoubt-go/redoubt/internal/socket"
 )
 
 // await runs a handler that waits. Meanwhile it reads the connection, so that the handler's ctx ends when
 // the client goes away.
-func (c *session) await(p command.Plan) {
+func (c *session) await(family uint8, p command.Plan) {
 	if !c.quiesce() {
 		return
 	}
@@ -38,6 +39,9 @@ func (c *session) await(p command.Plan) {
 		work, finished = command.Finishing(ctx)
 		defer finished()
 	}
+	if !p.Whole && family != unmeasured {
+		defer c.waitsIn(family)()
+	}
 	outcome, ok := unblockable(work, c, p)
 	stop()
 	if !ok {
@@ -56,6 +60,18 @@ func (c *session) await(p command.Plan) {
 	c.out.Flush()
 	if outcome.Undo != nil && c.out.failed() {
 		outcome.Undo()
+	}
+}
+
+// waitsIn counts a client that waits for others in a command of a family, until over is called. The latency of
+// the command says nothing then.
+func (c *session) waitsIn(family uint8) (over func()) {
+	st, began := &c.srv.stats, latency.Now()
+	st.waiting[family].Add(1)
+	return func() {
+		st.waiting[family].Add(-1)
+		st.waits.observe(family, time.Duration(latency.Now()-began), 1)
+		c.out.askedAt(c.next, began, unmeasured)
 	}
 }
 

@@ -107,7 +107,9 @@ type counters struct {
 	panics            atomic.Uint64
 	idleClosed        atomic.Uint64
 	eofs, faults      atomic.Uint64 // of clients
-	latency           [latencyShards]latency.Shared
+	latency           [latencyShards]timing
+	waits             timing // of commands that wait for others, by family
+	waiting           [maxFamilies]atomic.Int64
 	dedicated         atomic.Int64
 }
 
@@ -129,12 +131,23 @@ type Stats struct {
 	ClientEOFs     uint64 // clients that closed their connection, or sent QUIT
 	ClientErrors   uint64 // clients that ended in another way, while the server was not shut down
 	Fragments      uint64 // parts of commands that were for several servers of a pool
-	// Latency is that of the commands to a pool, from the read of a command to when its
-	// reply can be written in order.
+	// Latency is that of all commands that don't wait for others, from the read of a command to when its
+	// reply can be written in order. Families has it by family.
 	Latency   latency.Histogram
+	Families  []FamilyStats
 	Dedicated int // connections to the back end that belong to one client, open now
 	// Upstreams are the shared connections that have been used.
 	Upstreams []UpstreamStats
+}
+
+// FamilyStats are the counters of one family of commands.
+type FamilyStats struct {
+	Name    string            // FamilyRedis, or the group of Redoubt's own commands
+	Latency latency.Histogram // of the commands that don't wait
+	// Waiting is how many clients wait for others now, as in LOCK.ACQUIRE with BLOCK, and Waits how long such
+	// commands have waited, with or without success. Commands of FamilyRedis are not counted.
+	Waiting int
+	Waits   latency.Histogram
 }
 
 // UpstreamStats are the counters of one shared connection.
@@ -167,8 +180,19 @@ func (s *Server) Stats() Stats {
 	for k := range st.Commands {
 		st.Commands[k] = sum.commands[k].Load()
 	}
-	for i := range c.latency {
-		c.latency[i].AddTo(&st.Latency)
+	st.Families = make([]FamilyStats, len(families))
+	for i, name := range families {
+		f := &st.Families[i]
+		f.Name, f.Waiting = name, int(c.waiting[i].Load())
+		for shard := range c.latency {
+			if h := c.latency[shard][i].Load(); h != nil {
+				h.AddTo(&f.Latency)
+			}
+		}
+		if h := c.waits[i].Load(); h != nil {
+			h.AddTo(&f.Waits)
+		}
+		st.Latency.Add(&f.Latency)
 	}
 	st.Fragments = sum.fragments.Load()
 	st.BytesIn, st.BytesOut = sum.bytesIn.Load(), sum.bytesOut.Load()

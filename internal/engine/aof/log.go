@@ -59,6 +59,8 @@ type Options struct {
 	// these to 1 MiB, besides the records that callers append at that moment; a larger record waits
 	// in memory for room. Defaults to 4 MiB.
 	ReserveBytes int64
+	// Synced gets the time of each fsync of the log. Defaults to none.
+	Synced func(took time.Duration)
 	// Notice gets news for an operator: the reason why records can't be written, once for each
 	// reason; nil when they can be written again; and the failure of a compaction in the
 	// background. It must not call the log. Defaults to none.

@@ -302,7 +302,17 @@ func (w *writer) again() {
 }
 
 func (w *writer) syncNow() error {
-	return w.endSync(syncResult{w.offset, w.written, w.file.Sync()})
+	return w.endSync(syncResult{w.offset, w.written, w.timed(w.file)})
+}
+
+// timed syncs a file.
+func (w *writer) timed(file File) error {
+	began := time.Now()
+	err := file.Sync()
+	if w.l.opts.Synced != nil {
+		w.l.opts.Synced(time.Since(began))
+	}
+	return err
 }
 
 // startSync syncs in a goroutine of its own, while the writer goes on.
@@ -313,7 +323,7 @@ func (w *writer) startSync() {
 	r, file, result := syncResult{w.offset, w.written, nil}, w.file, make(chan syncResult, 1)
 	w.syncing = result
 	go func() {
-		r.err = file.Sync()
+		r.err = w.timed(file)
 		result <- r
 	}()
 }

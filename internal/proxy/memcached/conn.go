@@ -179,7 +179,7 @@ func (l *conn) take() []byte {
 	buf := l.pending
 	l.pending, l.spare = l.spare[:0], nil
 	l.written = l.appended
-	l.meter.Begin(l.written, latency.Now())
+	l.meter.Begin(l.written, latency.Now(), 0)
 	l.traffic.requestBytes += uint64(len(buf))
 	return buf
 }

@@ -3,6 +3,7 @@ package memcached
 import (
 	"errors"
 	"io"
+	"time"
 
 	"github.com/redoubt-go/redoubt/internal/proxy/latency"
 )
@@ -26,7 +27,7 @@ func (t *traffic) add(other *traffic) {
 // with them. The caller holds mu.
 func (l *conn) received() {
 	l.traffic.responses += uint64(len(l.batch))
-	l.meter.End(l.taken, latency.Now(), l.traffic.server.Observe)
+	l.meter.End(l.taken, latency.Now(), func(_ uint8, d time.Duration, n uint64) { l.traffic.server.Observe(d, n) })
 	for i := 0; i < len(l.batch); { // commands that a client sent together have one time
 		sent, n := l.batch[i].sent, i
 		for i < len(l.batch) && l.batch[i].sent.Equal(sent) {

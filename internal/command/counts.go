@@ -1,0 +1,170 @@
+package command
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/redoubt-go/redoubt/internal/proxy/latency"
+	wire "github.com/redoubt-go/redoubt/internal/wire/queue"
+)
+
+// MaxQueueNames is how many queues have counts of their own. All others together have OtherQueues for a name.
+const (
+	MaxQueueNames = 100
+	OtherQueues   = "other"
+)
+
+// Counts are what the commands of this process have done. Calls of the library don't show in them.
+type Counts struct {
+	Locks, Semaphores LockCounts
+	// Limits are the decisions by command, like LIMIT.TAKE.
+	Limits map[string]Decided
+	// Queues are by name.
+	Queues map[string]QueueCounts
+}
+
+// LockCounts count leases.
+type LockCounts struct {
+	Acquired uint64
+	Refused  uint64 // not free, or not in the time of BLOCK
+	Released uint64
+	Lost     uint64 // over before their EXTEND or RELEASE
+}
+
+// QueueCounts count messages of one queue.
+type QueueCounts struct {
+	Put      uint64
+	Taken    uint64
+	Retried  uint64 // of the taken: not for the first time
+	Acked    uint64
+	Failed   uint64 // NACK, to be retried or dead after the last attempt
+	Killed   uint64 // NACK with DEAD
+	Returned uint64 // NACK with SNOOZE
+	Lost     uint64 // over before their ACK or NACK
+	// Lateness is how long messages were ready before they were taken.
+	Lateness latency.Histogram
+}
+
+// counts count Counts.
+type counts struct {
+	locks, semaphores lockCounter
+	queues            queueCounters
+}
+
+// Counts returns what the commands have done in this process.
+func (env *Env) Counts() Counts {
+	c := Counts{Locks: env.counts.locks.get(), Semaphores: env.counts.semaphores.get(), Limits: map[string]Decided{}, Queues: map[string]QueueCounts{}}
+	for i, name := range countedLimits {
+		n := &env.decisions.by[i]
+		c.Limits[name] = Decided{n[0].Load(), n[1].Load()}
+	}
+	env.counts.queues.all(c.Queues)
+	return c
+}
+
+type lockCounter struct{ acquired, refused, released, lost atomic.Uint64 }
+
+func (c *lockCounter) get() LockCounts {
+	return LockCounts{c.acquired.Load(), c.refused.Load(), c.released.Load(), c.lost.Load()}
+}
+
+// extended counts the result of an EXTEND.
+func (c *lockCounter) extended(held bool, err error) { //nolint:revive // the parameter is the result
+	if err == nil && !held {
+		c.lost.Add(1)
+	}
+}
+
+// ended counts the result of a RELEASE.
+func (c *lockCounter) ended(held bool, err error) { //nolint:revive // the parameter is the result
+	if err == nil && held {
+		c.released.Add(1)
+	}
+	c.extended(held, err)
+}
+
+// queueCounters are by name, for the first MaxQueueNames names.
+type queueCounters struct {
+	byName sync.Map // *queueCounter
+	names  atomic.Int64
+	others queueCounter
+}
+
+// A queueCounter counts QueueCounts.
+type queueCounter struct {
+	put, taken, retried, acked, failed, killed, returned, lost atomic.Uint64
+	lateness                                                   latency.Shared
+}
+
+// of returns the counter of a queue.
+func (c *queueCounters) of(name string) *queueCounter {
+	if n, ok := c.byName.Load(name); ok {
+		return n.(*queueCounter) //nolint:forcetypeassert // nothing else is stored
+	}
+	if name == OtherQueues || c.names.Load() >= MaxQueueNames {
+		return &c.others
+	}
+	n, known := c.byName.LoadOrStore(name, &queueCounter{})
+	if !known {
+		c.names.Add(1) // a few more than MaxQueueNames at most
+	}
+	return n.(*queueCounter) //nolint:forcetypeassert // as above
+}
+
+func (c *queueCounters) all(to map[string]QueueCounts) {
+	c.byName.Range(func(name, n any) bool {
+		to[name.(string)] = n.(*queueCounter).get() //nolint:forcetypeassert // nothing else is stored
+		return true
+	})
+	if others := c.others.get(); others != (QueueCounts{}) {
+		to[OtherQueues] = others
+	}
+}
+
+func (c *queueCounter) get() QueueCounts {
+	n := QueueCounts{
+		Put: c.put.Load(), Taken: c.taken.Load(), Retried: c.retried.Load(), Acked: c.acked.Load(),
+		Failed: c.failed.Load(), Killed: c.killed.Load(), Returned: c.returned.Load(), Lost: c.lost.Load(),
+	}
+	c.lateness.AddTo(&n.Lateness)
+	return n
+}
+
+// took counts the messages of a take. A repeated take has been counted.
+func (c *queueCounter) took(p *wire.Pumped) {
+	if p.Again {
+		return
+	}
+	for i := range p.Taken {
+		t := &p.Taken[i]
+		c.taken.Add(1)
+		if t.Failures > 0 {
+			c.retried.Add(1)
+		}
+		if !t.Since.IsZero() {
+			c.lateness.Observe(max(0, p.Now.Sub(t.Since)), 1)
+		}
+	}
+}
+
+// settled counts what a Pump with these acks and nacks has settled.
+func (c *queueCounter) settled(asked wire.Pump, refused int) {
+	c.lost.Add(uint64(refused))                 //nolint:gosec // not negative
+	if n := len(asked.Acks) - refused; n >= 0 { // acks and nacks don't come together
+		c.acked.Add(uint64(n)) //nolint:gosec // not negative
+	}
+	if len(asked.Nacks) == 0 || refused > 0 {
+		return
+	}
+	switch asked.Nacks[0].Kind {
+	case wire.Retry:
+		c.failed.Add(1)
+	case wire.Kill:
+		c.killed.Add(1)
+	default:
+		c.returned.Add(1)
+	}
+}
+
+// countedLimits are the commands whose decisions are counted.
+var countedLimits = [...]string{"CL.THROTTLE", "LIMIT.TAKE", "LIMIT.WINDOW", "LIMIT.QUOTA", "LIMIT.RESERVE", "LIMIT.WAIT", "LIMIT.USE"}
