@@ -14,8 +14,10 @@ import (
 	"github.com/redoubt-go/redoubt"
 	_ "github.com/redoubt-go/redoubt/engine" // for redoubt.Open
 	"github.com/redoubt-go/redoubt/goredis"
+	"github.com/redoubt-go/redoubt/internal/engine"
 	"github.com/redoubt-go/redoubt/internal/poolhost"
 	"github.com/redoubt-go/redoubt/internal/proxy"
+	"github.com/redoubt-go/redoubt/internal/proxy/latency"
 	"github.com/redoubt-go/redoubt/internal/redisurl"
 	"github.com/redoubt-go/redoubt/internal/scheme"
 	"github.com/redoubt-go/redoubt/internal/server"
@@ -32,6 +34,8 @@ type backend struct {
 	group      *poolhost.Group                      // Sentinel or a cluster, instead of raw; else nil
 	prefix     string                               // of the group's keys
 	closers    []func() error                       // in this order
+	engine     *engine.Engine                       // in this process; else nil
+	fsyncs     *latency.Shared                      // of the engine's log
 	hurry      func()                               // stops long scripts of the engine in this process; else nil
 }
 

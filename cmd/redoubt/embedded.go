@@ -16,6 +16,7 @@ import (
 	"github.com/redoubt-go/redoubt/internal/engine/aof"
 	"github.com/redoubt-go/redoubt/internal/engine/native"
 	"github.com/redoubt-go/redoubt/internal/proxy/budget"
+	"github.com/redoubt-go/redoubt/internal/proxy/latency"
 	"github.com/redoubt-go/redoubt/internal/server"
 	"github.com/redoubt-go/redoubt/internal/settings"
 )
@@ -28,6 +29,7 @@ type storage struct {
 
 	maxMemory settings.Bytes
 	evict     eviction
+	fsyncs    *latency.Shared
 	clients   *budget.Budget // memory of clients, for INFO memory; may be nil
 }
 
@@ -126,6 +128,9 @@ func (s *storage) open(ctx context.Context, log *slog.Logger) (*engine.Engine, e
 		Natives: native.All(), Dir: s.dir, Fsync: s.fsync.Policy, CompactBytes: s.compact,
 		MaxMemory: int64(s.maxMemory), MaxMemoryPolicy: string(s.evict), Logger: log,
 	}
+	if s.fsyncs != nil {
+		opts.Synced = func(took time.Duration) { s.fsyncs.Observe(took, 1) }
+	}
 	if s.clients != nil {
 		opts.ClientMemory = func() (held, limit int64) {
 			st := s.clients.Stats()
@@ -159,13 +164,14 @@ func (s *storage) failure(err error) error {
 
 // openEmbedded opens an engine in this process as a back end.
 func openEmbedded(ctx context.Context, s storage, prefix string, log *slog.Logger) (*backend, error) {
+	s.fsyncs = new(latency.Shared)
 	keeper := keepMemory(int64(s.maxMemory), s.clients)
 	e, err := s.open(ctx, log)
 	if err != nil {
 		return nil, err
 	}
 	keeper.follow(e)
-	b := &backend{name: embeddedName, raw: e, durability: s.durability(), saveErr: e.SaveErr}
+	b := &backend{name: embeddedName, raw: e, durability: s.durability(), saveErr: e.SaveErr, engine: e, fsyncs: s.fsyncs}
 	b.sessions = func(client net.Conn) server.Session { return e.SessionFor(client) }
 	b.closers = append(b.closers, e.Close, keeper.close)
 	b.hurry = e.StopScripts

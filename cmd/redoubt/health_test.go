@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/redoubt-go/redoubt/internal/server"
 	"github.com/redoubt-go/redoubt/internal/test/redistest"
 )
@@ -38,7 +40,7 @@ func newProber(t *testing.T, url string, s storage) (*prober, *backend) {
 		}
 	})
 	p := &prober{t: t}
-	p.Handler, err = newHandler(func() server.Stats { return server.Stats{} }, back, &p.draining)
+	p.Handler, err = newHandler(prometheus.NewRegistry(), back, &p.draining)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -150,7 +152,7 @@ func TestReadyOfARestrictedUser(t *testing.T) {
 func TestUnreadyBeforeTheListenerCloses(t *testing.T) {
 	p, _ := newProber(t, "embedded:", storage{})
 	web := &webServer{}
-	h, err := newHandlerOf(newCollector(func() server.Stats { return server.Stats{} }), func() []healthCheck { return nil }, &web.draining)
+	h, err := newHandlerOf(prometheus.NewRegistry(), func() []healthCheck { return nil }, &web.draining)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,7 +14,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/redoubt-go/redoubt/internal/dashboard"
-	"github.com/redoubt-go/redoubt/internal/server"
 )
 
 // A webServer serves the dashboard, /metrics and the probes. The zero value serves nothing.
@@ -22,6 +21,7 @@ type webServer struct {
 	listener  net.Listener
 	server    *http.Server
 	dashboard *dashboard.Handler // nil: none
+	closers   []func() error     // after the dashboard
 	draining  atomic.Bool        // /readyz then fails, so that balancers send no new clients
 }
 
@@ -39,6 +39,9 @@ func (w *webServer) close() {
 	if w.dashboard != nil {
 		_ = w.dashboard.Close()
 	}
+	for _, c := range w.closers {
+		_ = c()
+	}
 }
 
 // newHTTPServer returns a server with short time-outs: every answer is short.
@@ -54,8 +57,8 @@ func newHTTPServer(handler http.Handler, log *slog.Logger) *http.Server {
 	}
 }
 
-func newHandler(stats func() server.Stats, back *backend, draining *atomic.Bool, more ...prometheus.Collector) (*http.ServeMux, error) {
-	return newHandlerOf(newCollector(stats), func() []healthCheck { return backendChecks(back) }, draining, more...)
+func newHandler(c prometheus.Collector, back *backend, draining *atomic.Bool, more ...prometheus.Collector) (*http.ServeMux, error) {
+	return newHandlerOf(c, func() []healthCheck { return backendChecks(back) }, draining, more...)
 }
 
 // newHandlerOf serves the metrics of c and more, and the probes. /readyz makes the checks anew for each request.
@@ -64,6 +67,7 @@ func newHandlerOf(c prometheus.Collector, checks func() []healthCheck, draining 
 	for _, c := range append([]prometheus.Collector{
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+		newBuildInfo(),
 		c,
 	}, more...) {
 		if err := registry.Register(c); err != nil {

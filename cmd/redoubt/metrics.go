@@ -1,21 +1,25 @@
 package main
 
 import (
+	"runtime/debug"
 	"strconv"
 	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/redoubt-go/redoubt/internal/dashboard"
+	"github.com/redoubt-go/redoubt/internal/metrics"
 	"github.com/redoubt-go/redoubt/internal/server"
 )
 
-// A collector exports a server's counters to Prometheus. It reads them at each scrape, so that serving
-// costs nothing more.
+// A collector exports a server's counters to Prometheus, and the state of its back end. It reads them at each
+// scrape, so that serving costs nothing more.
 type collector struct {
-	stats func() server.Stats
+	srv     *server.Server
+	back    *backend
+	door    *door
+	watcher *dashboard.Watcher // nil: names are not read
 }
-
-func newCollector(stats func() server.Stats) collector { return collector{stats} }
 
 // metric describes one metric. by is the name of its label, or empty.
 func metric(name, help, by string) *prometheus.Desc {
@@ -30,9 +34,6 @@ var (
 	clientsDesc         = metric("clients", "Connected clients.", "")
 	acceptedDesc        = metric("clients_accepted_total", "Connections accepted.", "")
 	refusedDesc         = metric("clients_refused_total", "Connections refused at max-clients.", "")
-	memoryDesc          = metric("clients_memory_bytes", "Memory of all clients of the process together.", "")
-	mostDesc            = metric("clients_memory_limit_bytes", "Maximum of redoubt_clients_memory_bytes: maxmemory-clients.", "")
-	shedDesc            = metric("clients_shed_total", "Clients disconnected because they held the most memory.", "")
 	idleDesc            = metric("clients_idle_closed_total", "Clients disconnected by idle-timeout.", "")
 	commandsDesc        = metric("commands_total", "Commands by how they were served: passed to the back end, rewritten into a script, waited, answered locally.", "way")
 	extensionDesc       = metric("extension_commands_total", "Redoubt's own commands by name.", "command")
@@ -52,12 +53,12 @@ var (
 	isolatedWaitingDesc = metric("backend_isolated_waiting", "Large commands waiting for a connection of their own.", "protocol")
 )
 
-// Describe implements prometheus.Collector.
-func (c collector) Describe(out chan<- *prometheus.Desc) { prometheus.DescribeByCollect(c, out) }
+// Describe implements prometheus.Collector. It describes nothing: that would take a reading of the back end.
+func (c collector) Describe(chan<- *prometheus.Desc) {}
 
 // Collect implements prometheus.Collector.
 func (c collector) Collect(out chan<- prometheus.Metric) {
-	st := c.stats()
+	st := c.srv.Stats()
 	count := func(d *prometheus.Desc, n uint64, label ...string) {
 		out <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(n), label...)
 	}
@@ -68,9 +69,6 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	count(acceptedDesc, st.Accepted)
 	count(refusedDesc, st.Refused)
 	count(idleDesc, st.IdleClosed)
-	gauge(memoryDesc, int(st.Memory.Used))
-	gauge(mostDesc, int(st.Memory.Limit))
-	count(shedDesc, st.Memory.Ended)
 	for kind, n := range st.Commands {
 		count(commandsDesc, n, server.Kind(kind).String())
 	}
@@ -98,4 +96,27 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 		gauge(isolatedDesc, up.Isolated, protocol)
 		gauge(isolatedWaitingDesc, up.IsolatedWaiting, protocol)
 	}
+	set := metrics.For(out, "")
+	set.Clients(st.Memory)
+	set.Server(c.srv, &st)
+	if c.watcher != nil {
+		set.Names(c.watcher.Read())
+	}
+	if c.back.engine != nil {
+		set.Engine(c.back.engine.Stats(), c.back.fsyncs)
+	}
+	if c.door.source != nil {
+		set.Certificate(c.door.source.Expires())
+	}
+}
+
+// newBuildInfo returns a metric that says what this binary is.
+func newBuildInfo() prometheus.Collector {
+	b := readBuild(debug.ReadBuildInfo())
+	info := prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "redoubt_build_info", Help: "Always 1; the labels say what this binary is.",
+		ConstLabels: prometheus.Labels{"version": b.Version, "revision": b.Revision, "goversion": b.GoVersion},
+	})
+	info.Set(1)
+	return info
 }

@@ -145,7 +145,7 @@ func servePools(f serveFlags, signals <-chan os.Signal, stderr io.Writer) error 
 		MaxClients: f.maxClients, MaxPipeline: f.maxPipeline, MaxBulk: int(f.maxBulk), MaxOutput: int(f.maxOutput),
 		IdleTimeout: f.idleTimeout, WriteTimeout: f.writeTimeout, DrainTimeout: f.drainTimeout,
 		Strict: f.pools.strict, SlowerThan: f.pools.slowerThan, SlowLogMaxLen: f.pools.slowMaxLen,
-		Budget: f.budget, Logger: log, Version: readBuildVersion(),
+		Budget: f.budget, MetricsNames: f.metricsNames, Logger: log, Version: readBuildVersion(),
 	})
 	if err != nil {
 		return poolFailure(err)

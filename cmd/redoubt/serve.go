@@ -15,6 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
 
+	"github.com/redoubt-go/redoubt/internal/dashboard"
 	"github.com/redoubt-go/redoubt/internal/proxy/budget"
 	"github.com/redoubt-go/redoubt/internal/resp"
 	"github.com/redoubt-go/redoubt/internal/server"
@@ -25,6 +26,7 @@ type serveFlags struct {
 	frontend                  frontend
 	http, backend, prefix     string
 	httpHosts                 []string
+	metricsNames              int
 	pprof                     bool
 	pools                     poolFlags
 	storage                   storage
@@ -103,6 +105,7 @@ address can't be used.`,
 	flags.StringVar(&f.backend, "backend", "embedded:", "`URL` of the data store: embedded: (in memory), embedded:/path (in that directory), redis://[user:password@]host[:port][/db], rediss://…, unix:///path, redis-sentinel://host[:port],…/master or redis-cluster://host[:port],…")
 	flags.StringVar(&f.http, "http", "127.0.0.1:8080", "`address` for the dashboard, /metrics, /livez and /readyz; empty: none")
 	flags.StringSliceVar(&f.httpHosts, "http-host", nil, "`names` under which browsers reach the dashboard, beside localhost and the address of --http")
+	flags.IntVar(&f.metricsNames, "metrics-names", 100, "maximum number of queues, stock items and caches that /metrics shows by name; 0: none, and /metrics asks the back end nothing")
 	flags.BoolVar(&f.pprof, "pprof", false, "serve profiles of the process at /debug/pprof/ of the --http address, to users of the dashboard")
 	f.pools.add(flags)
 	flags.StringVar(&f.prefix, "prefix", "rd", "prefix of all keys that Redoubt's own commands use")
@@ -135,6 +138,9 @@ func (f *serveFlags) check() error {
 	positive("max-bulk", int(f.maxBulk))
 	positive("max-output", int(f.maxOutput))
 	positive("maxmemory-clients", int(f.maxClientMemory))
+	if f.metricsNames < 0 || f.metricsNames > 10_000 {
+		errs = append(errs, fmt.Errorf("metrics-names is %d; want 0 to 10000", f.metricsNames))
+	}
 	if f.threads < 0 {
 		errs = append(errs, fmt.Errorf("threads is %d; want at least 0", f.threads))
 	}
@@ -210,7 +216,12 @@ func serve(f serveFlags, signals <-chan os.Signal, stderr io.Writer) (err error)
 	}
 	defer f.frontend.close()
 	web, err := listenHTTP(f.http, func(w *webServer) (http.Handler, error) {
-		mux, err := newHandler(srv.Stats, back, &w.draining, back.metrics(srv)...)
+		c := collector{srv: srv, back: back, door: &f.door}
+		if f.metricsNames > 0 && srv.Client() != nil {
+			c.watcher = dashboard.NewWatcher(srv.Client(), srv.Takers, f.metricsNames)
+			w.closers = append(w.closers, c.watcher.Close)
+		}
+		mux, err := newHandler(c, back, &w.draining, back.metrics(srv)...)
 		if err != nil {
 			return nil, err
 		}

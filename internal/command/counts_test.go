@@ -20,7 +20,7 @@ func TestCounts(t *testing.T) {
 	env := newEnv(t, e)
 	for _, args := range []string{
 		"LOCK.ACQUIRE l 60000 ID a", "LOCK.ACQUIRE l 60000 ID b", "LOCK.ACQUIRE l 60000 ID b BLOCK 1", "LOCK.EXTEND l a 60000",
-		"LOCK.EXTEND l b 60000", "LOCK.RELEASE l b", "LOCK.RELEASE l a", "LOCK.ACQUIRE l 60000 ID c BLOCK 1",
+		"LOCK.EXTEND l b 60000", "LOCK.RELEASE l b", "LOCK.RELEASE l a", "LOCK.ACQUIRE l 60000 ID c BLOCK 60000",
 		"SEM.ACQUIRE s 1 60000 ID a", "SEM.ACQUIRE s 1 60000 ID b", "SEM.EXTEND s b 60000", "SEM.RELEASE s a",
 		"QUEUE.PUT q one ID one", "QUEUE.PUT q two ID two", "QUEUE.PUT q three ID three",
 	} {

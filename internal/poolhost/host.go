@@ -33,9 +33,11 @@ type Options struct {
 	SlowerThan    time.Duration // threshold of INFO slowlog; negative: none is kept
 	SlowLogMaxLen int
 
-	Budget  *budget.Budget // of the memory of all clients
-	Logger  *slog.Logger   // required
-	Version string         // of this program, for the statistics
+	Budget *budget.Budget // of the memory of all clients
+	// MetricsNames is how many names of each kind the metrics of a pool show; 0: none.
+	MetricsNames int
+	Logger       *slog.Logger // required
+	Version      string       // of this program, for the statistics
 }
 
 // A Host serves the pools of a file. Serve, Reload, Shutdown and Close are for one goroutine; the

@@ -3,6 +3,7 @@ package poolhost
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/redoubt-go/redoubt/internal/metrics"
 	"github.com/redoubt-go/redoubt/internal/proxy/latency"
 )
 
@@ -47,15 +48,26 @@ var (
 	nodeIsolatedWaitingDesc = poolMetric("server_isolated_waiting", "Large commands waiting for a connection of their own.", "server", "protocol")
 )
 
-// Describe implements prometheus.Collector.
-func (h *Host) Describe(out chan<- *prometheus.Desc) {
-	prometheus.DescribeByCollect(h, out)
-}
+// Describe implements prometheus.Collector. It describes nothing: the pools may change, and that would take a
+// reading of the servers.
+func (h *Host) Describe(chan<- *prometheus.Desc) {}
 
 // Collect implements prometheus.Collector.
 func (h *Host) Collect(out chan<- prometheus.Metric) {
+	metrics.For(out, "").Clients(h.opts.Budget.Stats())
 	for _, p := range h.current() {
 		poolMetrics{p.name, out}.collect(p.front.counters())
+		set := metrics.For(out, p.name)
+		if p.tls != nil {
+			set.Certificate(p.tls.Expires())
+		}
+		if r, ok := p.front.(*redisPool); ok {
+			st := r.Stats()
+			set.Server(r.Server, &st)
+			if r.watcher != nil {
+				set.Names(r.watcher.Read())
+			}
+		}
 	}
 }
 
@@ -127,13 +139,7 @@ func (m poolMetrics) gauge(d *prometheus.Desc, n int, labels ...string) {
 }
 
 func (m poolMetrics) histogram(d *prometheus.Desc, h *latency.Histogram, labels ...string) {
-	upTo, n := make(map[float64]uint64, len(latency.Bounds)), uint64(0)
-	for i, b := range latency.Bounds {
-		n += h.Counts[i]
-		upTo[b.Seconds()] = n
-	}
-	n += h.Counts[len(latency.Bounds)]
-	m.out <- prometheus.MustNewConstHistogram(d, n, h.Sum.Seconds(), upTo, append([]string{m.pool}, labels...)...)
+	m.out <- metrics.NewHistogram(d, h, append([]string{m.pool}, labels...)...)
 }
 
 func oneIf(yes bool) int { //nolint:revive // the parameter is the value

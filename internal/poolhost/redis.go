@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/redoubt-go/redoubt/internal/command"
+	"github.com/redoubt-go/redoubt/internal/dashboard"
 	"github.com/redoubt-go/redoubt/internal/poolfile"
 	"github.com/redoubt-go/redoubt/internal/proxy"
 	"github.com/redoubt-go/redoubt/internal/proxy/outage"
@@ -25,7 +26,8 @@ type redisPool struct {
 	*server.Server
 	name      string
 	log       *slog.Logger
-	slow      *proxy.SlowLog // may be nil
+	slow      *proxy.SlowLog     // may be nil
+	watcher   *dashboard.Watcher // nil: names are not read
 	pool      atomic.Pointer[proxy.Pool]
 	sentinels *sentinel.Group // of pool, may be nil; owned by the goroutine that reloads
 }
@@ -55,6 +57,9 @@ func openRedisPool(c poolfile.Pool, opts Options, password string, listen *tls.C
 	})
 	if err != nil {
 		return nil, failure(ErrConfig, err)
+	}
+	if client := p.Client(); client != nil && opts.MetricsNames > 0 {
+		p.watcher = dashboard.NewWatcher(client, p.Takers, opts.MetricsNames)
 	}
 	if c.Preconnect {
 		for _, n := range pool.Nodes() {
@@ -183,6 +188,9 @@ func serverLabel(s poolfile.Server) string {
 
 // Close implements front.
 func (p *redisPool) Close() error {
+	if p.watcher != nil {
+		_ = p.watcher.Close()
+	}
 	err := p.Server.Close()
 	closePool(p.pool.Load(), p.sentinels)
 	return err
