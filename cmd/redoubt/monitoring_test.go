@@ -147,7 +147,7 @@ func TestMonitoring(t *testing.T) {
 			"redoubt_lock_acquired_total kind=semaphore":                        1,
 			"redoubt_locks_held kind=lock":                                      1,
 			"redoubt_locks_held kind=semaphore":                                 1,
-			"redoubt_command_duration_seconds family=lock":                      3,
+			"redoubt_command_duration_seconds family=lock":                      4,
 			"redoubt_command_wait_duration_seconds family=lock":                 1,
 			"redoubt_clients_waiting family=lock":                               0,
 			"redoubt_queue_messages queue=mail,state=ready":                     1,
