@@ -66,7 +66,7 @@ type timer struct {
 }
 
 // readItNow notes that what comes next has just been read.
-func (c *session) readItNow() { c.readAt = latency.Now() }
+func (r *responder) readItNow() { r.readAt = latency.Now() }
 
 // askedAt notes that all commands before next had been read at a time, and belong to a family as far as nothing
 // is known of them.
@@ -77,10 +77,10 @@ func (o *output) askedAt(next uint64, at latency.Time, family uint8) {
 }
 
 // belongs says that what f adds to the commands belongs to a family.
-func (c *session) belongs(family uint8, f func()) {
-	c.out.askedAt(c.next, c.readAt, familyRedis)
+func (r *responder) belongs(family uint8, f func()) {
+	r.out.askedAt(r.next, r.readAt, familyRedis)
 	f()
-	c.out.askedAt(c.next, c.readAt, family)
+	r.out.askedAt(r.next, r.readAt, family)
 }
 
 // measureReplies notes which commands have their replies. The caller holds mu.

@@ -2,6 +2,7 @@ package server
 
 import (
 	"github.com/redoubt-go/redoubt/internal/command"
+	"github.com/redoubt-go/redoubt/internal/proxy/latency"
 	"github.com/redoubt-go/redoubt/internal/resp"
 )
 
@@ -10,7 +11,8 @@ import (
 type responder struct {
 	out      output
 	carrier  carrier
-	next     uint64 // the tag of the next command
+	next     uint64       // the tag of the next command
+	readAt   latency.Time // when the commands at hand were read
 	protocol resp.Protocol
 	muted    bool    // the command at hand gets no reply
 	capture  *[]byte // takes the replies of this process instead of out; may be nil

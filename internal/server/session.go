@@ -44,7 +44,6 @@ type session struct {
 	// queuedBytes is what tx keeps here until EXEC: answers, and in a pool commands.
 	queuedBytes budget.Part
 	filled      bool // the last read took all that there was room for
-	readAt      latency.Time
 	known       knownKeys
 	responder
 	tally
