@@ -15,10 +15,10 @@ import (
 // A collector exports a server's counters to Prometheus, and the state of its back end. It reads them at each
 // scrape, so that serving costs nothing more.
 type collector struct {
-	srv     *server.Server
-	back    *backend
-	door    *door
-	watcher *dashboard.Watcher // nil: names are not read
+	srv      *server.Server
+	back     *backend
+	frontend *frontend
+	watcher  *dashboard.Watcher // nil: names are not read
 }
 
 // metric describes one metric. by is the name of its label, or empty.
@@ -105,8 +105,8 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	if c.back.engine != nil {
 		set.Engine(c.back.engine.Stats(), c.back.fsyncs)
 	}
-	if c.door.source != nil {
-		set.Certificate(c.door.source.Expires())
+	if c.frontend.source != nil {
+		set.Certificate(c.frontend.source.Expires())
 	}
 }
 

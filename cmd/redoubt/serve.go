@@ -216,7 +216,7 @@ func serve(f serveFlags, signals <-chan os.Signal, stderr io.Writer) (err error)
 	}
 	defer f.frontend.close()
 	web, err := listenHTTP(f.http, func(w *webServer) (http.Handler, error) {
-		c := collector{srv: srv, back: back, door: &f.door}
+		c := collector{srv: srv, back: back, frontend: &f.frontend}
 		if f.metricsNames > 0 && srv.Client() != nil {
 			c.watcher = dashboard.NewWatcher(srv.Client(), srv.Takers, f.metricsNames)
 			w.closers = append(w.closers, c.watcher.Close)
