@@ -207,6 +207,7 @@ func (r *direct) abandon(text string)                            { r.fail(text) 
 func (r *direct) reset()                                         {}
 func (r *direct) cannotWait() string                             { return "" }
 func (r *direct) occupies() bool                                 { return false }
+func (r *direct) watchesKeys() bool                              { return false }
 func (r *direct) hangUp()                                        {}
 
 // client runs the subcommands of CLIENT that are about the connection to the back end. A subcommand

@@ -240,6 +240,8 @@ func (d *dedicated) cannotWait() string {
 
 func (d *dedicated) occupies() bool { return true }
 
+func (d *dedicated) watchesKeys() bool { return d.info.get().watches }
+
 // hangUp ends what the client waits for on the back end, when the server ends. Like Redis, it
 // closes the client without a reply; but what the command has taken already is told. Other
 // commands have their replies.
@@ -399,6 +401,7 @@ func exec(c *session, _ [][]byte, raw []byte) {
 	}
 	d := directOf(c).dedicate() // it has been since MULTI
 	tx := c.endTransaction()
+	c.info.unwatched()
 	if tx.broken {
 		d.forwardExpecting(resp.AppendCommand(nil, "DISCARD"), func(dst, raw []byte) []byte {
 			if len(raw) > 0 && raw[0] == '-' && !bytes.HasPrefix(raw, []byte("-ERR DISCARD without MULTI")) {
@@ -414,7 +417,15 @@ func exec(c *session, _ [][]byte, raw []byte) {
 func discard(c *session, _ [][]byte, raw []byte) {
 	c.as(Passed)
 	c.endTransaction()
+	c.info.unwatched()
 	c.carrier.forward(raw, nil)
+}
+
+// unwatched follows what ends a transaction on the back end, and the watch of keys with it.
+func (s *sharedInfo) unwatched() {
+	if s.get().watches {
+		s.change(func(a *clientInfo) { a.watches = false })
+	}
 }
 
 // watch, like EXEC, DISCARD and MULTI, is never queued.

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"github.com/redoubt-go/redoubt/internal/proxy"
 	"github.com/redoubt-go/redoubt/internal/proxy/budget"
 	"github.com/redoubt-go/redoubt/internal/resp"
+	"github.com/redoubt-go/redoubt/internal/socket"
 )
 
 // A Backend opens raw sessions to the server that keeps the data. Package
@@ -91,6 +93,9 @@ type Options struct {
 	// long. Defaults to 30 s.
 	WriteTimeout time.Duration
 
+	// Listen opens the sockets of [Server.Listen]. Defaults to [socket.Listen].
+	Listen func(ctx context.Context, network, address string) (net.Listener, error)
+
 	// Logger gets the events for an operator. Defaults to none.
 	Logger *slog.Logger
 }
@@ -128,6 +133,9 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	if o.Username == "" {
 		o.Username = "default"
+	}
+	if o.Listen == nil {
+		o.Listen = socket.Listen
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)

@@ -73,6 +73,7 @@ type output struct {
 	unable    bool   // to wait for the client: the connection is a poller's
 	parked    func() // writes the rest, with the right to write, when it is able
 	hungUp    bool   // the client gets no more replies
+	keeping   bool   // replies stay here for now, to leave with the end of the connection
 	ending    bool   // no message is wanted any more once last is answered
 	last      uint64 // the tag behind the last command, when ending
 	scheduled bool   // a Flush was promised
@@ -303,7 +304,7 @@ func (o *output) Flush() {
 	o.mu.Lock()
 	o.scheduled = false
 	o.measureReplies()
-	if o.writing || o.err != nil || o.holds() {
+	if o.writing || o.err != nil || o.keeping || o.holds() {
 		o.mu.Unlock()
 		return
 	}

@@ -315,6 +315,10 @@ func (p *poller) takeTurn(c *session, buf []byte, all bool) (over bool, err erro
 	switch err = c.read(); {
 	case err == nil:
 		c.sent.Store(c.next + 1) // not idle
+		if c.retirement.begun.Load() {
+			c.leavePoller() // loop runs what was read, and may wait for the client
+			break
+		}
 		over, c.more = !c.process() || c.quit, c.filled || all
 		if !over && c.draining.Load() {
 			over, err = true, ErrClosed

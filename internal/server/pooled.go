@@ -161,6 +161,7 @@ func (c *pooled) client(string, [][]byte, []byte) bool           { return false 
 func (c *pooled) hello(resp.Protocol, []any) (answered, ok bool) { return false, true }
 func (c *pooled) cannotWait() string                             { return "" }
 func (c *pooled) occupies() bool                                 { return false }
+func (c *pooled) watchesKeys() bool                              { return c.multi.watched != nil }
 func (c *pooled) hangUp()                                        {}
 func (c *pooled) kill()                                          {}
 

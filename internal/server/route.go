@@ -89,6 +89,8 @@ type carrier interface {
 	cannotWait() string
 	// occupies reports whether what the client waits for holds its own connection.
 	occupies() bool
+	// watchesKeys reports whether keys are watched for the client, as far as it is known.
+	watchesKeys() bool
 	// hangUp ends what the client waits for on a server, because this server ends.
 	hangUp()
 	// sendSpan sends the span. flush does so too, and lets everything leave for the wire.

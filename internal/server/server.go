@@ -14,7 +14,6 @@ import (
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/internal/command"
 	"github.com/redoubt-go/redoubt/internal/rediscmd"
-	"github.com/redoubt-go/redoubt/internal/socket"
 )
 
 // ErrClosed is returned by [Server.Serve] and [Server.Listen] after
@@ -47,6 +46,8 @@ type Server struct {
 	cancel context.CancelFunc
 	wg     sync.WaitGroup // sessions, accept loops and tick
 
+	accepting sync.WaitGroup // accept loops
+
 	pollers  []*poller
 	watchdog watchdog
 	leaders  sync.WaitGroup // goroutines of the pollers
@@ -55,6 +56,9 @@ type Server struct {
 
 	mu        sync.Mutex
 	closed    bool
+	retiring  bool          // closed, and clients have time to leave: see retire
+	awaited   int           // clients that are waited for
+	left      chan struct{} // none of them is left
 	listeners map[net.Listener]struct{}
 	sessions  map[uint64]*session
 	drained   Drained
@@ -79,7 +83,8 @@ func New(opts Options) (*Server, error) {
 	}
 	s := &Server{
 		opts: opts, table: command.All(),
-		listeners: make(map[net.Listener]struct{}), sessions: make(map[uint64]*session), changed: make(chan struct{}, 1),
+		listeners: make(map[net.Listener]struct{}), sessions: make(map[uint64]*session),
+		changed: make(chan struct{}, 1), left: make(chan struct{}, 1),
 	}
 	u, err := opts.parseUsers()
 	if err != nil {
@@ -128,7 +133,7 @@ func (s *Server) Listen(network, address string) (net.Listener, error) {
 		return nil, fmt.Errorf("server: network is %q; want tcp or unix", network)
 	}
 	// Listening first resolves names: what counts is what is listened on.
-	l, err := socket.Listen(s.ctx, network, address)
+	l, err := s.opts.Listen(s.ctx, network, address)
 	if err != nil {
 		return nil, err
 	}
@@ -151,6 +156,7 @@ func (s *Server) Serve(l net.Listener) error {
 		return err
 	}
 	defer s.wg.Done()
+	defer s.accepting.Done()
 	defer func() {
 		s.mu.Lock()
 		delete(s.listeners, l)
@@ -160,10 +166,10 @@ func (s *Server) Serve(l net.Listener) error {
 	delay := time.Duration(0)
 	for {
 		conn, err := l.Accept()
+		if err == nil {
+			s.accept(conn) // also one that came while the server was closed
+		}
 		if s.ctx.Err() != nil || s.isClosed() {
-			if err == nil {
-				_ = conn.Close()
-			}
 			return ErrClosed
 		}
 		if errors.Is(err, net.ErrClosed) {
@@ -180,11 +186,10 @@ func (s *Server) Serve(l net.Listener) error {
 			continue
 		}
 		delay = 0
-		s.accept(conn)
 	}
 }
 
-// addListener begins to serve on l. The caller calls wg.Done afterwards.
+// addListener begins to serve on l. The caller calls Done of wg and accepting afterwards.
 func (s *Server) addListener(l net.Listener) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -196,6 +201,7 @@ func (s *Server) addListener(l net.Listener) error {
 	}
 	s.listeners[l] = struct{}{}
 	s.wg.Add(1)
+	s.accepting.Add(1)
 	return nil
 }
 
@@ -218,7 +224,7 @@ func (s *Server) accept(conn net.Conn) {
 	s.stats.accepted.Add(1)
 	keepAlive(conn)
 	s.mu.Lock()
-	if s.closed {
+	if s.closed && !s.retiring {
 		s.mu.Unlock()
 		_ = conn.Close()
 		return
@@ -234,6 +240,11 @@ func (s *Server) accept(conn net.Conn) {
 		return
 	}
 	c := newSession(s, conn)
+	if s.retiring {
+		c.retirement.awaited = true
+		s.awaited++
+		c.retirement.begun.Store(true)
+	}
 	s.sessions[c.id] = c
 	s.wg.Add(1)
 	s.mu.Unlock()
@@ -260,6 +271,14 @@ func (s *Server) gone(c *session) {
 	s.stats.ended.add(&c.traffic)
 	if s.closed {
 		s.drained.Commands += c.next - c.out.head.Load()
+	}
+	if c.retirement.awaited {
+		if s.awaited--; s.awaited == 0 {
+			select {
+			case s.left <- struct{}{}:
+			default:
+			}
+		}
 	}
 	s.mu.Unlock()
 	s.wg.Done()
@@ -327,12 +346,13 @@ func (s *Server) tick() {
 	}
 }
 
-// Shutdown ends the server gracefully: it stops accepting, ends the waiting of
+// Shutdown ends the server gracefully: it stops accepting, and closes each client
+// with the replies to its next commands, or as quiet: see retire. Then it ends the waiting of
 // extension commands, lets what is in flight finish, and closes each client
 // once it has its replies. When ctx ends first, it closes the rest and returns
 // ctx's error.
 func (s *Server) Shutdown(ctx context.Context) error {
-	s.stopAccepting()
+	s.retire(ctx)
 	for _, c := range s.clients() {
 		c.drain(ErrClosed)
 	}

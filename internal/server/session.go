@@ -55,6 +55,7 @@ type session struct {
 	active       atomic.Int64  // when the last command came or the last wait ended, Unix ms
 	sent         atomic.Uint64 // next, as others may see it
 	draining     atomic.Bool
+	retirement   retirement
 	killed       atomic.Bool                        // nothing more is to be run
 	asking       atomic.Pointer[context.CancelFunc] // ends what the session waits for itself
 	waiting      atomic.Pointer[waiting]            // nil: no handler waits
@@ -139,7 +140,17 @@ func (c *session) close(err error) {
 func (c *session) loop() error {
 	for {
 		c.sent.Store(c.next + 1) // not idle while a command runs here
+		before := c.next
 		ok := c.process()
+		if ok && c.next != before && c.retirement.possible(c) {
+			if c.retirement.run(c) {
+				return ErrClosed
+			}
+			if c.from != c.to {
+				c.answer()
+				continue
+			}
+		}
 		c.answer()
 		switch {
 		case !ok, c.quit:

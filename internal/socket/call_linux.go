@@ -23,6 +23,10 @@ func write(fd uintptr, p []byte) (int, error) {
 	return call(syscall.SYS_WRITE, fd, p)
 }
 
+func cork(fd uintptr) {
+	_ = syscall.SetsockoptInt(int(fd), syscall.IPPROTO_TCP, syscall.TCP_CORK, 1)
+}
+
 func call(number, fd uintptr, p []byte) (int, error) {
 	n, _, errno := syscall.RawSyscall(number, fd, uintptr(unsafe.Pointer(unsafe.SliceData(p))), uintptr(len(p))) //nolint:gosec // p is not empty and lives on
 	if errno != 0 {

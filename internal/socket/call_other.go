@@ -9,4 +9,6 @@ const supported = false
 
 func read(uintptr, []byte) (int, error) { return 0, errors.ErrUnsupported }
 
+func cork(uintptr) {}
+
 func write(uintptr, []byte) (int, error) { return 0, errors.ErrUnsupported }

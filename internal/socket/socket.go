@@ -62,6 +62,34 @@ func (s *Conn) Drop() {
 	_ = s.Close()
 }
 
+// CloseWrite ends the sending side. The connection is one of package net, or TLS on one.
+func (s *Conn) CloseWrite() error {
+	conn := s.Conn
+	if t, encrypted := conn.(*tls.Conn); encrypted {
+		_ = t.CloseWrite() // which only says so, in TLS
+		conn = t.NetConn()
+	}
+	if c, ok := conn.(interface{ CloseWrite() error }); ok {
+		return c.CloseWrite()
+	}
+	return errors.ErrUnsupported
+}
+
+// Cork keeps what is written next back until CloseWrite, so that the last bytes and the end of the connection
+// arrive together. The system ends that after 200 ms at most. Only Linux can do it, and only on TCP; elsewhere Cork
+// does nothing.
+func (s *Conn) Cork() {
+	conn := s.Conn
+	if t, encrypted := conn.(*tls.Conn); encrypted {
+		conn = t.NetConn()
+	}
+	if c, ok := conn.(*net.TCPConn); ok {
+		if raw, err := c.SyscallConn(); err == nil {
+			_ = raw.Control(cork)
+		}
+	}
+}
+
 // use makes calls on c.
 func (s *Conn) use(c net.Conn) {
 	if sc, ok := c.(syscall.Conn); ok && supported {
