@@ -85,6 +85,7 @@ var mayImport = map[string][]string{
 	"internal/dashboard":        {".", "bloom", "internal/dashboard/assets", "internal/wire/bloom", "internal/wire/lock", "internal/wire/queue", "internal/wire/ratelimit", "internal/wire/stock", "lock"},
 	"internal/metrics":          {"internal/command", "internal/dashboard", "internal/engine", "internal/proxy/budget", "internal/proxy/latency", "internal/server", "github.com/prometheus"},
 	"internal/dashboard/served": {"internal/acl", "internal/command", "internal/dashboard", "internal/server"},
+	"internal/handover":         {"internal/socket", "github.com/coreos/go-systemd"},
 	"internal/poolhost":         {"internal/certs", "internal/command", "internal/dashboard", "internal/dashboard/served", "internal/metrics", "internal/poolfile", "internal/proxy", "internal/proxy/budget", "internal/proxy/hotkeys", "internal/proxy/latency", "internal/proxy/memcached", "internal/proxy/outage", "internal/proxy/ring", "internal/redisurl", "internal/resp", "internal/sentinel", "internal/server", "internal/socket", "github.com/prometheus", "github.com/spf13/pflag", "go.yaml.in/yaml"}, // pflag: by way of settings
 	"internal/server":           {".", "internal/command", "internal/proxy", "internal/proxy/budget", "internal/proxy/hotkeys", "internal/proxy/latency", "internal/proxy/outage", "internal/proxy/ring", "internal/resp", "internal/acl", "internal/glob", "internal/keyslot", "internal/rediscmd", "internal/socket"},
 }

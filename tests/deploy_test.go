@@ -97,12 +97,23 @@ func testUnit(t *testing.T) {
 	if err != nil {
 		t.Skip("systemd-analyze is not installed") // Reason: only systems with systemd have it.
 	}
-	// It checks that the program exists.
-	file := filepath.Join(t.TempDir(), "redoubt.service")
+	// It checks that the program exists, and that the socket has its service.
+	dir := t.TempDir()
+	file, socket := filepath.Join(dir, "redoubt.service"), filepath.Join(dir, "redoubt.socket")
+	sockets := readFile(t, "../deploy/systemd/redoubt.socket")
+	if err := os.WriteFile(socket, []byte(sockets), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	// A socket without its address in the settings would be closed.
+	for _, m := range regexp.MustCompile(`(?m)^ListenStream=(\S+)$`).FindAllStringSubmatch(sockets, -1) {
+		if !strings.Contains(readFile(t, "../deploy/systemd/redoubt.yaml"), ": "+m[1]+"\n") {
+			t.Errorf("redoubt.yaml has no address %s, which redoubt.socket opens", m[1])
+		}
+	}
 	if err := os.WriteFile(file, []byte(strings.ReplaceAll(unit, "/usr/bin/redoubt", "/bin/sh")), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := exec.CommandContext(t.Context(), analyze, "verify", "--man=no", file).CombinedOutput(); err != nil || len(out) > 0 {
+	if out, err := exec.CommandContext(t.Context(), analyze, "verify", "--man=no", file, socket).CombinedOutput(); err != nil || len(out) > 0 {
 		t.Errorf("systemd-analyze verify: %v\n%s", err, out)
 	}
 	// systemd before 250 has no --offline.

@@ -29,6 +29,7 @@ type backend struct {
 	durability string                               // what survives a crash, for the log
 	raw        server.Backend                       // opens connections to it
 	sessions   func(client net.Conn) server.Session // of an engine in this process; else nil
+	inMemory   bool                                 // an engine in this process that saves nothing
 	saveErr    func() error                         // why the engine in this process can't save; else nil
 	client     *redoubt.Client                      // nil with a group, which has no client of its own
 	group      *poolhost.Group                      // Sentinel or a cluster, instead of raw; else nil

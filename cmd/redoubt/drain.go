@@ -17,11 +17,12 @@ type drainer interface {
 	Drained() server.Drained
 }
 
-// drain shuts d down gracefully, and logs one line when it begins and one when it ends. A second signal ends it at once.
-func drain(d drainer, web *webServer, timeout time.Duration, sig os.Signal, signals <-chan os.Signal, log *slog.Logger) {
+// drain shuts d down gracefully, and logs one line when it begins and one when it ends. cause is the signal. Another
+// one ends it at once.
+func drain(d drainer, web *webServer, timeout time.Duration, cause string, signals <-chan os.Signal, log *slog.Logger) {
 	web.draining.Store(true) // before the listener closes
 	began := time.Now()
-	log.Info("draining", slog.String("signal", sig.String()), slog.Int("clients", d.Clients()), slog.Duration("timeout", timeout))
+	log.Info("draining", slog.String("signal", cause), slog.Int("clients", d.Clients()), slog.Duration("timeout", timeout))
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	go func() {

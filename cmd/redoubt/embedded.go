@@ -171,7 +171,9 @@ func openEmbedded(ctx context.Context, s storage, prefix string, log *slog.Logge
 		return nil, err
 	}
 	keeper.follow(e)
-	b := &backend{name: embeddedName, raw: e, durability: s.durability(), saveErr: e.SaveErr, engine: e, fsyncs: s.fsyncs}
+	b := &backend{
+		name: embeddedName, raw: e, durability: s.durability(), inMemory: s.dir == "", saveErr: e.SaveErr, engine: e, fsyncs: s.fsyncs,
+	}
 	b.sessions = func(client net.Conn) server.Session { return e.SessionFor(client) }
 	b.closers = append(b.closers, e.Close, keeper.close)
 	b.hurry = e.StopScripts

@@ -163,7 +163,7 @@ func TestUnreadyBeforeTheListenerCloses(t *testing.T) {
 		p.wants("/readyz", http.StatusServiceUnavailable, "draining: this server is shutting down\n")
 		p.wants("/readyz?exclude=shutdown", http.StatusOK, "ok\n")
 		shut = true
-	}), web, time.Minute, os.Interrupt, nil, slog.New(slog.DiscardHandler))
+	}), web, time.Minute, "interrupt", nil, slog.New(slog.DiscardHandler))
 	if !shut {
 		t.Error("it was not shut down")
 	}

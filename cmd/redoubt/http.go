@@ -44,6 +44,21 @@ func (w *webServer) close() {
 	}
 }
 
+// leave stops accepting, and answers the requests that have come.
+func (w *webServer) leave(patience time.Duration) {
+	if w.server == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	go func() {
+		defer cancel()
+		_ = w.server.Shutdown(ctx) // close follows
+	}()
+}
+
+// A listenFunc opens a listening socket.
+type listenFunc func(ctx context.Context, network, address string) (net.Listener, error)
+
 // newHTTPServer returns a server with short time-outs: every answer is short.
 func newHTTPServer(handler http.Handler, log *slog.Logger) *http.Server {
 	return &http.Server{
@@ -84,11 +99,11 @@ func newHandlerOf(c prometheus.Collector, checks func() []healthCheck, draining 
 }
 
 // listenHTTP starts the web server, or none when address is empty.
-func listenHTTP(address string, handler func(w *webServer) (http.Handler, error), log *slog.Logger) (*webServer, error) {
+func listenHTTP(address string, listen listenFunc, handler func(w *webServer) (http.Handler, error), log *slog.Logger) (*webServer, error) {
 	if address == "" {
 		return &webServer{}, nil
 	}
-	l, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", address)
+	l, err := listen(context.Background(), "tcp", address)
 	if err != nil {
 		return nil, failf(exitUnavailable, "http: %w (--http '' switches it off, --http 127.0.0.1:0 takes a free port)", err)
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 	"github.com/redoubt-go/redoubt/internal/acl"
 	"github.com/redoubt-go/redoubt/internal/certs"
 	"github.com/redoubt-go/redoubt/internal/dashboard/served"
+	"github.com/redoubt-go/redoubt/internal/handover"
 	"github.com/redoubt-go/redoubt/internal/server"
 )
 
@@ -37,7 +39,7 @@ func (f *frontend) flags(flags *pflag.FlagSet) {
 }
 
 // readUsers returns the rules of the users in the file, and logs which of them may do more than their rules say.
-func (f *frontend) readUsers(back *backend, log *slog.Logger) (map[string]string, error) {
+func (f *frontend) readUsers(remote bool, log *slog.Logger) (map[string]string, error) {
 	if f.aclFile == "" {
 		return nil, nil //nolint:nilnil // there are none
 	}
@@ -49,7 +51,7 @@ func (f *frontend) readUsers(back *backend, log *slog.Logger) (map[string]string
 	if err != nil {
 		return nil, usagef("aclfile: %w", err)
 	}
-	if len(scripted) > 0 && back.remote() {
+	if len(scripted) > 0 && remote {
 		log.Warn("users may run scripts, and only the declared keys of scripts are checked; -@scripting forbids scripts",
 			slog.Any("users", scripted), slog.String("file", f.aclFile))
 	}
@@ -121,6 +123,17 @@ func (f *frontend) open(srv *server.Server) error {
 	return nil
 }
 
+// reserve opens all addresses for a later open.
+func (f *frontend) reserve(ctx context.Context, sockets *handover.Sockets) error {
+	for _, a := range f.listen {
+		network, address := network(strings.TrimPrefix(a, tlsAddress))
+		if err := sockets.Reserve(ctx, network, address); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // An encryptedListener is a listener with TLS.
 type encryptedListener struct{ net.Listener }
 
@@ -182,7 +195,7 @@ func (f *frontend) reload(srv *server.Server, back *backend, patience time.Durat
 	if f.aclFile == "" {
 		return
 	}
-	rules, err := f.readUsers(back, log)
+	rules, err := f.readUsers(back.remote(), log)
 	if err == nil {
 		err = srv.SetUsers(rules, patience)
 	}

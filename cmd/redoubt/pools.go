@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/signal"
 	"strconv"
 	"time"
 
@@ -138,6 +137,11 @@ func servePools(f serveFlags, signals <-chan os.Signal, stderr io.Writer) error 
 	for _, w := range file.Warnings {
 		log.Warn("warning about the file of pools", slog.String("warning", w))
 	}
+	life, err := newLifecycle(log)
+	if err != nil {
+		return err
+	}
+	defer life.close()
 	defer keepClients(f.budget)()
 	redis.SetLogger(clientLog{log})
 	setThreads(f.threads, true)
@@ -145,13 +149,13 @@ func servePools(f serveFlags, signals <-chan os.Signal, stderr io.Writer) error 
 		MaxClients: f.maxClients, MaxPipeline: f.maxPipeline, MaxBulk: int(f.maxBulk), MaxOutput: int(f.maxOutput),
 		IdleTimeout: f.idleTimeout, WriteTimeout: f.writeTimeout, DrainTimeout: f.drainTimeout,
 		Strict: f.pools.strict, SlowerThan: f.pools.slowerThan, SlowLogMaxLen: f.pools.slowMaxLen,
-		Budget: f.budget, MetricsNames: f.metricsNames, Logger: log, Version: readBuildVersion(),
+		Budget: f.budget, MetricsNames: f.metricsNames, Listen: life.sockets.Listen, Logger: log, Version: readBuildVersion(),
 	})
 	if err != nil {
 		return poolFailure(err)
 	}
 	defer host.Close()
-	web, err := listenHTTP(f.http, func(w *webServer) (http.Handler, error) {
+	web, err := listenHTTP(f.http, life.sockets.Listen, func(w *webServer) (http.Handler, error) {
 		mux, err := newHandlerOf(host, func() []healthCheck { return poolChecks(host.Probes()) }, &w.draining)
 		if err != nil {
 			return nil, err
@@ -169,18 +173,12 @@ func servePools(f serveFlags, signals <-chan os.Signal, stderr io.Writer) error 
 		}
 	}
 	host.Serve(slog.String("http", web.addr()), slog.String("version", readBuildVersion()))
-	hup := make(chan os.Signal, 1)
-	notifyReload(hup)
-	defer signal.Stop(hup)
-	for {
-		select {
-		case <-hup:
-			host.Reload()
-		case err := <-host.Failed():
-			return poolFailure(err)
-		case sig := <-signals:
-			drain(host, web, f.drainTimeout, sig, signals, log)
-			return nil
-		}
+	life.serving()
+	cause, err := life.until(host.Reload, host.Failed(), signals)
+	if err != nil {
+		return poolFailure(err)
 	}
+	life.leaving(web, f.drainTimeout)
+	drain(host, web, f.drainTimeout, cause, signals, log)
+	return nil
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/redoubt-go/redoubt/internal/handover"
 	"github.com/redoubt-go/redoubt/internal/settings"
 )
 
@@ -184,10 +185,10 @@ func settingsBelow(cmd *cobra.Command) (names []string) {
 }
 
 // foreign reports whether a variable that begins as ours do is not a setting: what redoubt lock gives to its
-// command, the URL for the examples, and the addresses that Kubernetes and Docker give to containers beside a service called redoubt.
+// command, the URL for the examples, what serve tells its successor, and the addresses that Kubernetes and Docker give to containers beside a service called redoubt.
 func foreign(name, value string) bool {
 	return name == envPrefix+"ACTIVE_HELP" || name == envPrefix+"COMPLETION_DESCRIPTIONS" || // the completion scripts
-		name == envPrefix+"FENCE" || name == envPrefix+"LOCK_NAME" || name == envPrefix+"URL" || serviceLink.MatchString(name) ||
+		name == envPrefix+"FENCE" || name == envPrefix+"LOCK_NAME" || name == envPrefix+"URL" || name == handover.Variable || serviceLink.MatchString(name) ||
 		strings.HasSuffix(name, "_PORT") && (strings.HasPrefix(value, "tcp://") || strings.HasPrefix(value, "udp://"))
 }
 

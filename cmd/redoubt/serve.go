@@ -62,8 +62,10 @@ and their rights, in the format of Redis.
 
 SIGTERM and SIGINT shut the server down gracefully: it accepts no more clients, gives
 commands in flight up to --drain-timeout to finish, and exits. A second signal ends
-it at once. SIGHUP makes it read the certificates and the users, or the file of pools,
-again; files with an error change nothing. The log says what was read.
+it at once. SIGUSR2 starts a new process with the same arguments, which takes the
+addresses; then this one ends as by SIGTERM, and no client is refused. SIGHUP makes it
+read the certificates and the users, or the file of pools, again; files with an error
+change nothing. The log says what was read.
 
 The --http address serves the dashboard to browsers; where other machines can reach it,
 only with a password. There /metrics is for Prometheus, /livez says whether the process
@@ -162,9 +164,6 @@ func (f *serveFlags) check() error {
 
 // serve serves one back end until a signal ends it.
 func serve(f serveFlags, signals <-chan os.Signal, stderr io.Writer) (err error) {
-	hup := make(chan os.Signal, 1)
-	notifyReload(hup)
-	defer signal.Stop(hup)
 	log, err := newLog(stderr, f.logLevel, f.logFormat)
 	if err = errors.Join(err, f.check()); err != nil {
 		return fail(exitUsage, err)
@@ -177,8 +176,16 @@ func serve(f serveFlags, signals <-chan os.Signal, stderr io.Writer) (err error)
 	if err := f.frontend.readTLS(); err != nil {
 		return err
 	}
+	life, err := newLifecycle(log)
+	if err != nil {
+		return err
+	}
+	defer life.close()
 	ctx, interrupted, stop := untilSignal(signals)
-	back, err := openBackend(ctx, f.backend, f.storage, f.prefix, log)
+	var back *backend
+	if err = life.awaitDirectory(ctx, &f, password); err == nil {
+		back, err = openBackend(ctx, f.backend, f.storage, f.prefix, log)
+	}
 	stop()
 	if back != nil {
 		defer func() {
@@ -198,14 +205,14 @@ func serve(f serveFlags, signals <-chan os.Signal, stderr io.Writer) (err error)
 		defer keepClients(f.budget)()
 	}
 	setThreads(f.threads, back.remote())
-	users, err := f.frontend.readUsers(back, log)
+	users, err := f.frontend.readUsers(back.remote(), log)
 	if err != nil {
 		return err
 	}
 	srv, err := server.New(server.Options{
 		Backend: back.raw, Sessions: back.sessions, Client: back.client, Pool: back.pool(), Prefix: back.prefix, Password: password, Users: users,
 		Limits: resp.Limits{MaxBulk: int(f.maxBulk)}, MaxClients: f.maxClients, MaxPipeline: f.maxPipeline,
-		MaxOutput: int(f.maxOutput), IdleTimeout: f.idleTimeout, WriteTimeout: f.writeTimeout, Budget: f.budget, Logger: log,
+		MaxOutput: int(f.maxOutput), IdleTimeout: f.idleTimeout, WriteTimeout: f.writeTimeout, Budget: f.budget, Listen: life.sockets.Listen, Logger: log,
 	})
 	if err != nil {
 		return fail(exitUsage, err)
@@ -215,7 +222,7 @@ func serve(f serveFlags, signals <-chan os.Signal, stderr io.Writer) (err error)
 		return err
 	}
 	defer f.frontend.close()
-	web, err := listenHTTP(f.http, func(w *webServer) (http.Handler, error) {
+	web, err := listenHTTP(f.http, life.sockets.Listen, func(w *webServer) (http.Handler, error) {
 		c := collector{srv: srv, back: back, frontend: &f.frontend}
 		if f.metricsNames > 0 && srv.Client() != nil {
 			c.watcher = dashboard.NewWatcher(srv.Client(), srv.Takers, f.metricsNames)
@@ -238,17 +245,17 @@ func serve(f serveFlags, signals <-chan os.Signal, stderr io.Writer) (err error)
 		slog.String("password", needed(srv)), slog.String("version", readBuildVersion()))
 	ended := f.frontend.serve(srv)
 	defer f.frontend.follow(log)()
-	for {
-		select {
-		case <-hup:
-			f.frontend.reload(srv, back, f.drainTimeout, log)
-		case err := <-ended:
-			return err
-		case sig := <-signals:
-			drain(drainingServer{srv, back}, web, f.drainTimeout, sig, signals, log)
-			return nil
-		}
+	if !back.remote() && back.inMemory {
+		life.refuse = "the data is only in the memory of this process: set --dir, or end the process by SIGTERM and start it again without the data"
 	}
+	life.serving()
+	cause, err := life.until(func() { f.frontend.reload(srv, back, f.drainTimeout, log) }, ended, signals)
+	if err != nil {
+		return err
+	}
+	life.leaving(web, f.drainTimeout)
+	drain(drainingServer{srv, back}, web, f.drainTimeout, cause, signals, log)
+	return nil
 }
 
 // setThreads limits the threads that run Go code. A server in front of a remote back end does little

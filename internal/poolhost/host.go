@@ -15,6 +15,7 @@ import (
 	"github.com/redoubt-go/redoubt/internal/proxy/budget"
 	"github.com/redoubt-go/redoubt/internal/proxy/memcached"
 	"github.com/redoubt-go/redoubt/internal/server"
+	"github.com/redoubt-go/redoubt/internal/socket"
 )
 
 // Options are the settings that all pools of a Host share. Fields without a comment mean the same as in
@@ -32,6 +33,8 @@ type Options struct {
 	Strict        bool          // close clients on commands that twemproxy refuses
 	SlowerThan    time.Duration // threshold of INFO slowlog; negative: none is kept
 	SlowLogMaxLen int
+
+	Listen func(ctx context.Context, network, address string) (net.Listener, error) // opens sockets; nil: socket.Listen
 
 	Budget *budget.Budget // of the memory of all clients
 	// MetricsNames is how many names of each kind the metrics of a pool show; 0: none.
@@ -58,6 +61,9 @@ type Host struct {
 
 // Open listens on the addresses of all pools. It lets no client in before Serve.
 func Open(file *File, opts Options) (*Host, error) {
+	if opts.Listen == nil {
+		opts.Listen = socket.Listen
+	}
 	h := &Host{opts: opts, path: file.path, password: file.password, log: opts.Logger, failed: make(chan error, 1)}
 	for _, c := range file.Pools {
 		if err := h.open(c, file.tls[c.Name]); err != nil {

@@ -63,7 +63,7 @@ func memcachedOptions(c poolfile.Pool, o Options, servers *tls.Config, log *slog
 // listen warns about an address that other machines reach. A Redis pool needs a password there;
 // memcached has no passwords, though its clients may need a certificate.
 func (p *memcachedPool) listen(network, address string) (net.Listener, error) {
-	l, err := socket.Listen(context.Background(), network, address)
+	l, err := p.opts.Listen(context.Background(), network, address)
 	if err != nil {
 		return nil, err
 	}

@@ -53,7 +53,7 @@ func openRedisPool(c poolfile.Pool, opts Options, password string, listen *tls.C
 	p.Server, err = server.New(server.Options{
 		Pool: pool, Strict: opts.Strict, Password: clients.Password, Users: clients.Users, TLS: listen, Limits: resp.Limits{MaxBulk: opts.MaxBulk},
 		MaxClients: opts.maxClients(c), MaxPipeline: opts.MaxPipeline, MaxOutput: opts.MaxOutput,
-		IdleTimeout: opts.IdleTimeout, WriteTimeout: opts.WriteTimeout, Budget: opts.Budget, Logger: log,
+		IdleTimeout: opts.IdleTimeout, WriteTimeout: opts.WriteTimeout, Budget: opts.Budget, Listen: opts.Listen, Logger: log,
 	})
 	if err != nil {
 		return nil, failure(ErrConfig, err)

@@ -34,7 +34,7 @@ func (h *Host) ListenStats(address string, interval time.Duration) error {
 	s := &statsServer{host: h, interval: interval, started: time.Now()}
 	s.source, _ = os.Hostname()
 	var err error
-	if s.listener, err = (&net.ListenConfig{}).Listen(context.Background(), "tcp", address); err != nil {
+	if s.listener, err = h.opts.Listen(context.Background(), "tcp", address); err != nil {
 		return failure(ErrListen, err)
 	}
 	s.telling.Go(s.serve)
