@@ -151,7 +151,9 @@ func TestLists(t *testing.T) {
 		"serve: {hosts: [a]}\n": {"a"}, "queue: {hosts: [a]}\n": {"default"},
 	} {
 		f := newFlags()
-		section := func(path []string) ([]string, bool) { return []string{"hosts"}, path[0] == "serve" || path[0] == "queue" }
+		section := func(path []string) ([]string, bool) {
+			return []string{"hosts"}, path[0] == "serve" || path[0] == "queue"
+		}
 		err := Fill(f.FlagSet, Sources{Env: env(), File: write(t, file), Path: []string{"serve"}, Section: section})
 		if err != nil || !slices.Equal(f.hosts, want) {
 			t.Errorf("%q: %q, %v; want %q", file, f.hosts, err, want)
