@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -94,7 +95,12 @@ func TestQueue(t *testing.T) {
 		}
 		says("m3\n", "put", "mail", "later", "--id", "m3", "--delay", "1h")
 		says("m4\n", "put", "mail", "later", "--id", "m4", "--at", "2190-01-02T15:04:05Z")
-		says("g1\n", "put", "mail", "x", "--id", "g1", "--group", "g")
+		says("g1\n", "put", "mail", "x", "--id", "g1", "--group", "g", "--header", "a=1=1", "--header", "b=")
+		for _, bad := range [][]string{{"--header", "a"}, {"--header", "=a"}, {"--header", "a=1", "--header", "a=2"}} {
+			if _, stderr := q(exitUsage, "put", append([]string{"mail", "x"}, bad...)...); !strings.Contains(stderr, "want NAME=VALUE, and each name once") {
+				t.Errorf("put with %q: %q", bad, stderr)
+			}
+		}
 		says("g2\n", "put", "mail", "x", "--id", "g2", "--group", "g")
 		stats(queueState{Ready: 3, Due: 2, Waiting: 1})
 		says("", "pause", "mail")
@@ -106,7 +112,7 @@ func TestQueue(t *testing.T) {
 		says("urgent\nhello\n", "take", "mail", "--count", "2")
 		out, _ := q(0, "take", "mail", "--json")
 		var m messageState
-		if err := json.Unmarshal([]byte(out), &m); err != nil || m.ID != "g1" || *m.Payload != "x" || m.Attempt != 1 || m.Attempts != 10 || m.Group != "g" {
+		if err := json.Unmarshal([]byte(out), &m); err != nil || m.ID != "g1" || *m.Payload != "x" || m.Attempt != 1 || m.Attempts != 10 || m.Group != "g" || !maps.Equal(m.Headers, map[string]string{"a": "1=1", "b": ""}) {
 			t.Errorf("take: %s", out)
 		}
 		if out, _ := q(exitFault, "cancel", "mail", "m3", "nobody"); out != "m3 cancelled\nnobody is not in the queue\n" {

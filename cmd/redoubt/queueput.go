@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -26,6 +27,7 @@ type putFlags struct {
 	id, at, group, unique, lines string
 	delay, uniqueFor             time.Duration
 	attempts, lane               int
+	headers                      []string
 	quiet, asJSON                bool
 }
 
@@ -57,6 +59,7 @@ put again. With --lines each ID is the text of --id and the number of the line.
 Exit codes: 0 put, or already in the queue; 64 wrong usage; 69 no server; 128+n ended by
 signal n.`,
 		Example: `  redoubt queue put mail '{"to":"a@b.example"}' --delay 15m
+  redoubt queue put mail hello --header traceparent="$TRACEPARENT"
   redoubt queue put mail --lines addresses.txt --id newsletter-7:`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) < 1 || len(args) > 2 {
@@ -75,10 +78,11 @@ signal n.`,
 	flags.StringVar(&f.group, "group", "", "messages of one group run one at a time, in order")
 	flags.StringVar(&f.unique, "unique", "", "drop it if a message with this `key` was put within --unique-for")
 	flags.DurationVar(&f.uniqueFor, "unique-for", time.Hour, "how long the key of --unique drops other messages")
+	flags.StringArrayVar(&f.headers, "header", nil, "header `NAME=VALUE` that travels with it; repeat for more")
 	flags.StringVar(&f.lines, "lines", "", "`file` with one message per line; -: standard input")
 	flags.BoolVar(&f.quiet, "quiet", false, "print nothing but errors")
 	jsonFlag(flags, &f.asJSON, "print a JSON object")
-	onThisLine(flags, "id", "delay", "at", "attempts", "lane", "group", "unique", "unique-for", "lines")
+	onThisLine(flags, "id", "delay", "at", "attempts", "lane", "group", "unique", "unique-for", "header", "lines")
 	f.flags(flags, "queues")
 	return cmd
 }
@@ -99,6 +103,16 @@ func (f *putFlags) run(cmd *cobra.Command, args []string) error {
 			return usagef("at is %q; want a time like 2026-01-02T15:04:05Z", f.at)
 		}
 		r.At = at
+	}
+	for _, header := range f.headers {
+		name, value, ok := strings.Cut(header, "=")
+		if _, twice := r.Headers[name]; !ok || name == "" || twice {
+			return usagef("header is %q; want NAME=VALUE, and each name once", header)
+		}
+		if r.Headers == nil {
+			r.Headers = map[string]string{}
+		}
+		r.Headers[name] = value
 	}
 	switch {
 	case f.lines != "" && len(args) > 1:

@@ -131,10 +131,12 @@ func TestErrorsAreDocumented(t *testing.T) {
 			{"n", "x", "DELAY", "y"}, {"n", "x", "AT", "-1"}, {"n", "x", "ATTEMPTS", "0"}, {"n", "x", "ATTEMPTS", "y"}, {"n", "x", "LANE", "3"},
 			{"n", "x", "GROUP", ""}, {"n", "x", "UNIQUE", "k"}, {"n", "x", "UNIQUE", "", "1"}, {"n", "x", "UNIQUE", "k", "0"},
 			{"n", "x", "LANE", "1", "lane", "1"}, {"n", "x", "NONE", "1"}, {"n", strings.Repeat("x", 4<<20+1)},
+			{"n", "x", "HEADERS", "0"}, {"n", "x", "HEADERS", "2", "a", "1", "a", "1"}, {"n", "x", "HEADERS", "1", "a", strings.Repeat("x", 65536)},
 		},
 		"QUEUE.TAKE": {
 			{"}", "1", "1"}, {"n", "x", "1"}, {"n", "0", "1"}, {"n", "1001", "1"}, {"n", "1", "0"}, {"n", "1", "1", "BLOCK"}, {"n", "1", "1", "BLOCK", "-1"},
 			{"n", "1", "1", "ID", ""}, {"n", "1", "1", "ID", "a", "ID", "b"}, {"n", "1", "1", "BLOCK", "0", "BLOCK", "0"}, {"n", "1", "1", "NONE", "1"},
+			{"n", "1", "1", "WITHHEADERS", "WITHHEADERS"},
 		},
 		"QUEUE.ACK": {{"}", strings.Repeat("x", 17)}, {"n", "x"}, slices.Concat([]string{"n"}, slices.Repeat([]string{strings.Repeat("x", 17)}, 1001))},
 		"QUEUE.NACK": {

@@ -21,6 +21,8 @@ const (
 	maxReason = 1024
 	// defaultAttempts is the default of ATTEMPTS.
 	defaultAttempts = 10
+	// maxHeaders is how many headers one QUEUE.PUT may set.
+	maxHeaders = 1000
 	// noConsumer is the consumer of calls that are never repeated.
 	noConsumer = "-"
 )
@@ -78,6 +80,13 @@ var queueCommands = []*Command{
 				{Name: "key", Type: "string", Token: "UNIQUE", Summary: fmt.Sprintf("drops the message if one with this key was put within the time that follows, even if that one is done: 1 to %d bytes", queue.MaxID)},
 				{Name: "unique", Type: "integer", Unit: "ms", Summary: fmt.Sprintf("how long the key is kept: 1 to %d ms", maxQueueTime)},
 			}},
+			{Name: "headers", Type: "block", Use: Optional, Args: []Arg{
+				{Name: "numheaders", Type: "integer", Token: "HEADERS", Summary: fmt.Sprintf("how many headers follow, 1 to %d. Headers travel with the payload, as in the library: the context of a trace in `traceparent`, for example", maxHeaders)},
+				{Name: "header", Type: "block", Use: Multiple, Summary: "at most 65535 bytes together, no name twice", Args: []Arg{
+					{Name: "header", Type: "string", Summary: "the name of a header: any bytes"},
+					{Name: "value", Type: "string", Summary: "its value: any bytes"},
+				}},
+			}},
 		},
 		Reply: "The id of the message in the queue: this one's, also when the queue had it already, or another's when UNIQUE dropped this one.",
 		Errors: queueErrors(
@@ -88,11 +97,15 @@ var queueCommands = []*Command{
 			fmt.Sprintf("`ERR redoubt: GROUP has … bytes; want 1 to %d`", queue.MaxID),
 			fmt.Sprintf("`ERR redoubt: UNIQUE has … bytes; want 1 to %d`", queue.MaxID),
 			fmt.Sprintf("`ERR redoubt: unique_ms is …; want 1 to %d`", maxQueueTime),
+			fmt.Sprintf("`ERR redoubt: HEADERS is …; want 1 to %d`", maxHeaders),
+			"`ERR redoubt: HEADERS has … twice`",
+			"`ERR redoubt: headers have … bytes; want at most 65535`",
 			fmt.Sprintf("`ERR redoubt: payload has … bytes; want at most %d`", queue.MaxPayload),
 		),
 		Examples: []Example{
 			{"QUEUE.PUT mail hello ID welcome:42", "\"welcome:42\""},
 			{"QUEUE.PUT orders cancel:7 DELAY 900000 UNIQUE cancel:7 3600000", "\"q0XhV3TlAAAAAAAB\""},
+			{"QUEUE.PUT mail hello ID welcome:43 HEADERS 1 traceparent 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "\"welcome:43\""},
 		},
 		Notes: []string{
 			"To put many messages, send the command many times in one pipeline.",
@@ -112,8 +125,9 @@ var queueCommands = []*Command{
 			leaseArg,
 			blockArg("there is none"),
 			{Name: "take", Type: "string", Token: "ID", Use: Optional, Summary: fmt.Sprintf("names this take, 1 to %d bytes that no other client uses. Repeating the command with the same ID, after a lost reply for example, gives the same messages as far as they are still held; if none is, it takes messages anew, with new receipts", maxID)},
+			{Name: "withheaders", Type: "pure-token", Token: "WITHHEADERS", Use: Optional, Summary: "the reply has the headers of each message too"},
 		},
-		Reply: "Array, empty when no message came in time. Each element is an array of four: the receipt, for ACK, NACK and EXTEND; the id; the attempt, 1 for the first; the payload.",
+		Reply: "Array, empty when no message came in time. Each element is an array of four: the receipt, for ACK, NACK and EXTEND; the id; the attempt, 1 for the first; the payload. With WITHHEADERS it is an array of five: last a map of the headers, empty when there is none.",
 		Errors: queueErrors(
 			docSyntax, docInteger, docLease, docID,
 			fmt.Sprintf("`ERR redoubt: count is …; want 1 to %d`", wire.MaxSettle),
@@ -122,6 +136,7 @@ var queueCommands = []*Command{
 		),
 		Examples: []Example{
 			{"QUEUE.TAKE mail 1 30000 BLOCK 5000", "1) 1) \"YXNkZmdoamtsw7bDcJhwelcome:42\"\n   2) \"welcome:42\"\n   3) (integer) 1\n   4) \"hello\""},
+			{"QUEUE.TAKE mail 1 30000 WITHHEADERS", "1) 1) \"YXNkZmdoamtsw7bDcJhwelcome:43\"\n   2) \"welcome:43\"\n   3) (integer) 1\n   4) \"hello\"\n   5) 1) \"traceparent\"\n      2) \"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01\""},
 			{"QUEUE.TAKE mail 1 30000", "(empty array)"},
 		},
 		Notes: []string{
@@ -400,12 +415,34 @@ func readPut(m *wire.Message, args [][]byte) (fault string) {
 			}
 			m.UniqueFor = time.Duration(n) * time.Millisecond
 			args = args[1:]
+		case word == "HEADERS":
+			if n, fault = milliseconds("HEADERS", value, 1, maxHeaders); fault != "" {
+				return fault
+			}
+			if int64(len(args)-2) < 2*n {
+				return syntaxAt(args[0])
+			}
+			m.Headers, fault = readHeaders(args[2 : 2+2*n])
+			args = args[2*n:]
 		default:
 			return syntaxAt(args[0])
 		}
 		args = args[2:]
 	}
 	return fault
+}
+
+// readHeaders reads names and values.
+func readHeaders(pairs [][]byte) (headers map[string]string, fault string) {
+	headers = make(map[string]string, len(pairs)/2)
+	for ; len(pairs) > 0; pairs = pairs[2:] {
+		name := string(pairs[0])
+		if _, twice := headers[name]; twice {
+			return nil, fmt.Sprintf("ERR redoubt: HEADERS has %.100q twice", name)
+		}
+		headers[name] = string(pairs[1])
+	}
+	return headers, ""
 }
 
 func attempts(b []byte) (int, string) {

@@ -2,6 +2,7 @@ package command_test
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	"github.com/redoubt-go/redoubt/internal/test/await"
 	"github.com/redoubt-go/redoubt/internal/test/redistest"
 	wire "github.com/redoubt-go/redoubt/internal/wire/queue"
+	"github.com/redoubt-go/redoubt/queue"
 )
 
 // answer runs a command as a server does, and returns its reply.
@@ -314,4 +316,74 @@ func TestTakeIDUsedAgain(t *testing.T) {
 	if n := reply(t, env, "QUEUE.ACK", "q", second); n != int64(1) {
 		t.Errorf("the second has settled %v", n)
 	}
+}
+
+// Headers are the same on the wire and in the library, both ways: a trace context that a client in another
+// language puts reaches a Go consumer, and the other way round.
+func TestQueueHeaders(t *testing.T) {
+	redistest.Each(t, func(t *testing.T, b redistest.Backend) {
+		conn, err := goredis.Open(t.Context(), b.URL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = conn.Close() })
+		env := newEnv(t, conn)
+		q, err := queue.New[string](env.Client, queue.Options{Codec: queue.Bytes{}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		name, context1 := b.Prefix+"headers", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+		if id := reply(t, env, "QUEUE.PUT", name, "hello", "headers", "2", "traceparent", context1, "\x00", "", "ID", "m1"); id != "m1" {
+			t.Fatalf("put: %v", id)
+		}
+		var got map[string]string
+		n, err := q.Work(t.Context(), name, func(_ context.Context, d *queue.Delivery[string]) error {
+			got = d.Headers
+			return nil
+		}, queue.RunOptions{})
+		if want := map[string]string{"traceparent": context1, "\x00": ""}; n != 1 || err != nil || !maps.Equal(got, want) {
+			t.Errorf("the library has %d messages, %v, and the headers %q, want %q", n, err, got, want)
+		}
+
+		if _, err := q.PutRequest(t.Context(), name, queue.Request[string]{Value: "hi", ID: "m2", Headers: map[string]string{"b": "2", "a": "1"}}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := q.PutRequest(t.Context(), name, queue.Request[string]{Value: "hi", ID: "m3"}); err != nil {
+			t.Fatal(err)
+		}
+		taken, _ := reply(t, env, "QUEUE.TAKE", name, "9", "60000", "withheaders", "ID", "t").([]any)
+		if len(taken) != 2 {
+			t.Fatalf("took %v", taken)
+		}
+		for i, want := range [][]any{{"a", "1", "b", "2"}, {}} {
+			m, _ := taken[i].([]any)
+			if headers, _ := m[len(m)-1].([]any); len(m) != 5 || !slices.Equal(headers, want) {
+				t.Errorf("the message %v, want the headers %v", m, want)
+			}
+		}
+		for _, words := range [][]string{{"BLOCK", "0"}, {}} { // the shape of the reply is as it was
+			args := append([]string{"QUEUE.TAKE", name, "9", "60000", "ID", "t"}, words...)
+			if taken, _ := reply(t, env, args...).([]any); len(taken) != 2 || len(taken[0].([]any)) != 4 {
+				t.Errorf("%q: %v", args, taken)
+			}
+		}
+
+		for words, want := range map[string]string{
+			"HEADERS":                 "syntax error",
+			"HEADERS 0":               "HEADERS is 0; want 1 to 1000",
+			"HEADERS 1001 a b":        "HEADERS is 1001; want 1 to 1000",
+			"HEADERS x a b":           "not an integer",
+			"HEADERS 1 a":             "syntax error",
+			"HEADERS 2 a b c":         "syntax error",
+			"HEADERS 1 a b c d":       "syntax error",
+			"HEADERS 1 a b HEADERS 1": "syntax error",
+			"HEADERS 2 a b a c":       `HEADERS has "a" twice`,
+			"HEADERS 1 a " + strings.Repeat("v", 65535): "headers have 65540 bytes; want at most 65535",
+		} {
+			args := append([]string{"QUEUE.PUT", "q", "payload"}, strings.Fields(words)...)
+			if _, err := answer(t.Context(), env, args...); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%.40q: %v, want %q", words, err, want)
+			}
+		}
+	})
 }

@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 	"time"
 
@@ -294,10 +292,7 @@ func appendMessage(dst []byte, p resp.Protocol, l wire.MessageInfo) []byte {
 	text("reason", l.LastReason)
 	number("lane", int64(l.Lane))
 	text("group", l.Group)
-	dst = resp.AppendMap(resp.AppendBulk(dst, "headers"), p, len(l.Headers))
-	for _, name := range slices.Sorted(maps.Keys(l.Headers)) {
-		text(name, l.Headers[name])
-	}
+	dst = appendHeaders(resp.AppendBulk(dst, "headers"), p, l.Headers)
 	text("payload", string(l.Payload))
 	number("unreadable", flag(l.Unreadable))
 	return dst

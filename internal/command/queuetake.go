@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -16,12 +18,13 @@ import (
 
 // A take is the arguments of QUEUE.TAKE.
 type take struct {
-	keys   wire.Keys
-	count  *queueCounter
-	pump   wire.Pump
-	block  time.Duration // 0: for ever
-	blocks bool
-	secret bool // the server named the take: no client knows it before the reply
+	keys    wire.Keys
+	count   *queueCounter
+	pump    wire.Pump
+	block   time.Duration // 0: for ever
+	blocks  bool
+	secret  bool // the server named the take: no client knows it before the reply
+	headers bool // the reply has headers
 }
 
 func planTake(env *Env, args [][]byte) Plan {
@@ -35,8 +38,11 @@ func planTake(env *Env, args [][]byte) Plan {
 		return Plan{Err: fault}
 	}
 	id := ""
-	for rest := args[4:]; len(rest) > 0; rest = rest[2:] {
+	for rest := args[4:]; len(rest) > 0; rest = rest[1:] {
 		switch {
+		case bytes.EqualFold(rest[0], []byte("WITHHEADERS")) && !t.headers:
+			t.headers = true
+			continue
 		case len(rest) == 1:
 			return Plan{Err: syntaxAt(rest[0])}
 		case bytes.EqualFold(rest[0], []byte("BLOCK")) && !t.blocks:
@@ -52,6 +58,7 @@ func planTake(env *Env, args [][]byte) Plan {
 		default:
 			return Plan{Err: syntaxAt(rest[0])}
 		}
+		rest = rest[1:]
 	}
 	var err error
 	if t.keys, err = wire.KeysOf(env.Client, string(args[1])); err != nil {
@@ -75,7 +82,7 @@ func (env *Env) takeNow(t take) Plan {
 		t.pump.Consumer = noConsumer // the command is sent once
 	}
 	cmd := wire.PumpCmd(t.keys, t.pump)
-	p := Plan{Cmd: &cmd, Translate: func(dst []byte, _ resp.Protocol, r redoubt.Reply) []byte {
+	p := Plan{Cmd: &cmd, Translate: func(dst []byte, p resp.Protocol, r redoubt.Reply) []byte {
 		pumped, err := wire.ReadPump(r)
 		if err != nil {
 			return appendError(dst, err)
@@ -85,7 +92,7 @@ func (env *Env) takeNow(t take) Plan {
 		if bad := pumped.KillUnreadable(); len(bad) > 0 {
 			env.Client.Go(func() { env.giveBack(context.Background(), t.keys, bad) })
 		}
-		return appendTaken(dst, pumped.Taken)
+		return t.append(dst, p, pumped.Taken)
 	}}
 	if t.secret {
 		p.Undo = func(ctx context.Context, r redoubt.Reply) {
@@ -97,14 +104,31 @@ func (env *Env) takeNow(t take) Plan {
 	return p
 }
 
-func appendTaken(dst []byte, taken []wire.Taken) []byte {
+// append appends the reply.
+func (t *take) append(dst []byte, p resp.Protocol, taken []wire.Taken) []byte {
+	fields := 4
+	if t.headers {
+		fields = 5
+	}
 	dst = resp.AppendArray(dst, len(taken))
-	for _, t := range taken {
-		dst = resp.AppendArray(dst, 4)
-		dst = resp.AppendBulk(dst, t.Receipt)
-		dst = resp.AppendBulk(dst, t.ID)
-		dst = resp.AppendInt(dst, int64(t.Failures)+1)
-		dst = resp.AppendBulk(dst, t.Payload)
+	for _, m := range taken {
+		dst = resp.AppendArray(dst, fields)
+		dst = resp.AppendBulk(dst, m.Receipt)
+		dst = resp.AppendBulk(dst, m.ID)
+		dst = resp.AppendInt(dst, int64(m.Failures)+1)
+		dst = resp.AppendBulk(dst, m.Payload)
+		if t.headers {
+			dst = appendHeaders(dst, p, m.Headers)
+		}
+	}
+	return dst
+}
+
+// appendHeaders appends a map of headers, sorted by name.
+func appendHeaders(dst []byte, p resp.Protocol, headers map[string]string) []byte {
+	dst = resp.AppendMap(dst, p, len(headers))
+	for _, name := range slices.Sorted(maps.Keys(headers)) {
+		dst = resp.AppendBulk(resp.AppendBulk(dst, name), headers[name])
 	}
 	return dst
 }
@@ -123,7 +147,7 @@ func (env *Env) take(ctx context.Context, t take) Outcome {
 		}
 		return Outcome{Append: func(dst []byte, _ resp.Protocol) []byte { return appendError(dst, err) }}
 	}
-	o := Outcome{Append: func(dst []byte, _ resp.Protocol) []byte { return appendTaken(dst, taken) }}
+	o := Outcome{Append: func(dst []byte, p resp.Protocol) []byte { return t.append(dst, p, taken) }}
 	if t.secret {
 		o.Undo = func() { env.giveBack(context.WithoutCancel(ctx), t.keys, backs(taken)) }
 	}
