@@ -204,7 +204,7 @@ const settleBytes = 2 << 20
 func (c *consumer) fit() int {
 	bytes := 0
 	for i, s := range c.done {
-		bytes += wire.SizeOf(s.job.Payload, s.job.Group, s.job.Headers)
+		bytes += wire.SizeOf(s.job.Payload, s.job.Group, s.job.Headers, s.job.After)
 		if i == wire.MaxSettle || i > 0 && bytes > settleBytes {
 			return i
 		}

@@ -16,7 +16,7 @@
 // A message is done when the handler returns nil. After an error it is due again when
 // [Options.Backoff] has passed, until its attempts are used up and it is dead. Handlers
 // can also return [After], [Dead] or [Snooze]. A [Request] adds a delay, an ID, a unique
-// key, a lane or a group to a message. docs/queues.md has more.
+// key, a lane, a group or messages that must be done before to a message. docs/queues.md has more.
 //
 // # Promises
 //
@@ -34,6 +34,8 @@
 //     message. A unique key drops further messages for its time.
 //   - Messages of a lane are taken in the order in which they became ready. Messages of a
 //     group run one at a time and in order, also when one is retried.
+//   - A message that comes after others is put once, in the step that settles the last of
+//     them. It dies when one of them dies or is removed, unless it ignores failures.
 //   - A consumer that stops hands back its unfinished messages, counts no failure, and
 //     keeps to its grace period.
 //   - Each time of a schedule is put once, by any number of schedulers.
@@ -47,7 +49,7 @@ package queue
 //
 // One question decides everything: when can a message be taken? At once, or when its
 // delay, its backoff or a consumer's lease is over, by the server's TIME in ms. A queue is
-// up to nine keys; a key without entries does not exist:
+// up to twelve keys; a key without entries does not exist:
 //
 //	<prefix>:{<name>}:queue  hash  id → envelope: every message, in any state
 //	….queue:ready   zset  id → rank of its lane · 2^51 + when it became ready, in µs since 2020
@@ -58,6 +60,9 @@ package queue
 //	….queue:due     zset  id → when it is due
 //	….queue:leases  zset  receipt → when the lease ends; a receipt is a take of 16 bytes and an id
 //	….queue:config  hash  pause and limits
+//	….queue:blocked zset  id → when it is to be due, and for how many messages it waits
+//	….queue:links   zset  for each of these two members: its id and the blocked one, and the reverse
+//	….queue:ended   zset  id → 0 done, 1 dead, 2 or 3 removed: its links are not all taken away
 //
 // Further keys exist for a limited time: queue:take:… of a consumer, queue:result:… and
 // queue:unique:…. An empty queue keeps only its settings.
@@ -71,6 +76,11 @@ package queue
 // message to take leaves the marker. So a put wakes one consumer, which wakes the next if
 // it could not take everything. A consumer sleeps for at most 10 s, or its lease if that
 // is shorter.
+//
+// A message that comes after others is blocked: it is in none of the sets from which consumers
+// take. The script that settles a message takes away its links, up to a thousand, and
+// leaves the rest to the next pump, which it asks for at once. A blocked message without
+// links becomes due. One that lost a link to a failure dies, and its own links with it.
 //
 // A receipt names one take of a message. The next take has another receipt, so a settle
 // with an old one finds nothing. A late settle counts while no other consumer has taken

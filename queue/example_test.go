@@ -233,6 +233,30 @@ func ExampleQueue_PutRequest() {
 }
 
 // Once an hour, however many processes run this.
+// A report is made when all of its parts are done.
+func ExampleRequest_after() {
+	ctx := context.Background()
+	q, err := queue.New[string](connect(), queue.Options{})
+	check(err)
+	put, err := q.PutMany(ctx, "report", []queue.Request[string]{
+		{ID: "part:1", Value: "count orders"},
+		{ID: "part:2", Value: "count customers"},
+		{ID: "report", Value: "write the report", After: []string{"part:1", "part:2"}, Lane: queue.High},
+	})
+	check(err)
+	fmt.Println(put[2].State)
+	_, err = q.Work(ctx, "report", func(_ context.Context, d *queue.Delivery[string]) error {
+		fmt.Println(d.Value)
+		return nil
+	}, queue.RunOptions{})
+	check(err)
+	// Output:
+	// blocked
+	// count orders
+	// count customers
+	// write the report
+}
+
 func ExampleQueue_Schedule() {
 	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond) // a service would go on
 	defer cancel()

@@ -22,10 +22,11 @@ type Job struct {
 	Attempts int
 	// LastReason is the reason of the last failure.
 	LastReason string
-	// Lane, Group and Headers are as they were put.
+	// Lane, Group, Headers and After are as they were put.
 	Lane    Lane
 	Group   string
 	Headers map[string]string
+	After   []string
 	// Payload is the value before it is decoded.
 	Payload []byte
 	// Waited is the time from when it became ready until it was taken, by the server's
@@ -42,7 +43,7 @@ func (j *Job) SetResult(result []byte) { j.result = result }
 func newJob(name string, now time.Time, t *wire.Taken) *Job {
 	j := &Job{
 		Queue: name, ID: t.ID, Attempt: t.Failures + 1, Attempts: t.Attempts, LastReason: t.LastReason,
-		Lane: t.Lane, Group: t.Group, Headers: t.Headers, Payload: t.Payload, receipt: t.Receipt,
+		Lane: t.Lane, Group: t.Group, Headers: t.Headers, After: t.After, Payload: t.Payload, receipt: t.Receipt,
 	}
 	if !t.Since.IsZero() {
 		j.Waited = max(now.Sub(t.Since), 0)

@@ -40,7 +40,7 @@ func (q *Queue[T]) CancelMany(ctx context.Context, name string, ids []string) ([
 }
 
 // Requeue resets the attempts of dead messages, makes them ready and returns how many
-// were dead. After an error it may have requeued more. It costs one round trip for each
+// were dead. A message waits again for those of its [Request.After] that are in the queue. After an error it may have requeued more. It costs one round trip for each
 // 1000, and more for large messages.
 func (q *Queue[T]) Requeue(ctx context.Context, name string, ids ...string) (n int, err error) {
 	keys, err := q.keysFor(name, ids)
@@ -122,7 +122,7 @@ func (q *Queue[T]) eachDead(ctx context.Context, name string, f func(ctx context
 	return n, nil
 }
 
-// RemovePending removes all messages that are ready, due or waiting, and returns how
+// RemovePending removes all messages that are ready, due, waiting or blocked, and returns how
 // many there were, in one round trip for each 1000. Running and dead messages stay.
 func (q *Queue[T]) RemovePending(ctx context.Context, name string) (n int, err error) {
 	keys, err := wire.KeysOf(q.client, name)
@@ -202,7 +202,7 @@ func (q *Queue[T]) Value(m MessageInfo) (v T, err error) {
 }
 
 // Messages iterates over the messages in one state, [StateReady], [StateDue],
-// [StateRunning] or [StateDead], in the order in which they are due or died, in one
+// [StateRunning], [StateDead] or [StateBlocked], in the order in which they are due or died, in one
 // round trip for each 100. An error ends the loop. It may miss messages that come or go
 // meanwhile, or return one twice.
 func (q *Queue[T]) Messages(ctx context.Context, name string, state State) iter.Seq2[MessageInfo, error] {

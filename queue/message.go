@@ -19,6 +19,9 @@ const (
 	// MaxBatchBytes is how many bytes the messages of one call may have together: 4 MiB,
 	// counting payloads, headers and groups. One message alone may have more.
 	MaxBatchBytes = wire.MaxBatchBytes
+	// MaxAfter is how many messages one may come after, and how many the messages of one
+	// call may have in their After together: 1000.
+	MaxAfter = wire.MaxAfter
 	// MaxTime bounds delays, leases and all other times: ten years.
 	MaxTime = wire.MaxTime
 	// MaxConcurrency is how many messages one consumer may work on at once: 1000.
@@ -50,6 +53,9 @@ type PutResult struct {
 	ID string
 	// Status says whether this call put it.
 	Status PutStatus
+	// State is [StateBlocked] if this call put the message and it waits for one of
+	// [Request.After], [StateDead] if one of those is dead, and otherwise empty.
+	State State
 }
 
 // PutStatus says whether a message was put.
@@ -77,7 +83,9 @@ const (
 	StateRunning State = wire.StateRunning
 	// StateWaiting: another message of its group is ahead of it.
 	StateWaiting State = wire.StateWaiting
-	// StatePending: ready, due or waiting. Only [Queue.Cancel] reports it.
+	// StateBlocked: it waits for messages of its [Request.After].
+	StateBlocked State = wire.StateBlocked
+	// StatePending: ready, due, waiting or blocked. Only [Queue.Cancel] reports it.
 	StatePending State = wire.StatePending
 	// StateDead: it failed for good.
 	StateDead State = wire.StateDead
@@ -89,14 +97,19 @@ const (
 
 // A MessageInfo describes a message in a queue.
 type MessageInfo struct {
-	// ID, Payload, Attempts, Lane, Group and Headers are as they were put.
-	ID       string
-	Payload  []byte
-	Attempts int
-	Lane     Lane
-	Group    string
-	Headers  map[string]string
-	State    State
+	// ID, Payload, Attempts, Lane, Group, Headers, After and IgnoreFailure are as they
+	// were put.
+	ID            string
+	Payload       []byte
+	Attempts      int
+	Lane          Lane
+	Group         string
+	Headers       map[string]string
+	After         []string
+	IgnoreFailure bool
+	State         State
+	// Unfinished is for how many of After a blocked message still waits.
+	Unfinished int
 	// When is the time when it became ready, is due, loses its lease, or died. Zero if
 	// its state has no time.
 	When time.Time
@@ -113,6 +126,7 @@ type MessageInfo struct {
 func messageInfo(m wire.MessageInfo) MessageInfo {
 	return MessageInfo{
 		ID: m.ID, Payload: m.Payload, Attempts: m.Attempts, Lane: m.Lane, Group: m.Group, Headers: m.Headers,
+		After: m.After, IgnoreFailure: m.IgnoreFailure, Unfinished: m.Unfinished,
 		State: m.State, When: m.When, Failures: m.Failures, LastReason: m.LastReason, Result: m.Result, Unreadable: m.Unreadable,
 	}
 }
@@ -130,6 +144,8 @@ type Info struct {
 	Running int
 	// Waiting counts messages behind another of their group.
 	Waiting int
+	// Blocked counts messages that wait for others of their [Request.After].
+	Blocked int
 	// Dead counts messages that failed for good.
 	Dead int
 	// Oldest is the age of the oldest ready message.
@@ -144,7 +160,7 @@ type Info struct {
 
 func info(name string, s wire.Stats) Info {
 	return Info{
-		Name: name, Ready: s.Ready, ReadyIn: s.ReadyIn, Due: s.Due, Running: s.Running, Waiting: s.Waiting, Dead: s.Dead,
+		Name: name, Ready: s.Ready, ReadyIn: s.ReadyIn, Due: s.Due, Running: s.Running, Waiting: s.Waiting, Blocked: s.Blocked, Dead: s.Dead,
 		Oldest: s.Oldest, Next: s.Next, Paused: s.Paused, Limits: Limits(s.Limits),
 	}
 }

@@ -143,6 +143,15 @@ type Request[T any] struct {
 	Group string
 	// Headers travel with the value, at most 65535 bytes.
 	Headers map[string]string
+	// After are the IDs of messages of the same queue that must be done before this one:
+	// at most [MaxAfter], and as many for all requests of one call. A message that is not in
+	// the queue counts as done, so put the others first, or in the same call before it. The
+	// Delay begins when the last of them is done.
+	//
+	// If one of them dies, is cancelled or is removed, this message dies, and so do the ones
+	// after it. IgnoreFailure makes it ready then.
+	After         []string
+	IgnoreFailure bool
 }
 
 // Put puts v into the queue called name and returns the message's ID. Once Put has
@@ -207,6 +216,7 @@ func (q *Queue[T]) messages(ctx context.Context, requests []Request[T]) ([]wire.
 		messages[i] = wire.Message{
 			ID: r.ID, Payload: payload, Delay: r.Delay, At: r.At, Attempts: r.Attempts,
 			Unique: r.Unique, UniqueFor: r.UniqueFor, Lane: r.Lane, Group: r.Group, Headers: r.Headers,
+			After: r.After, IgnoreFailure: r.IgnoreFailure,
 		}
 		m := &messages[i]
 		if m.ID == "" {

@@ -69,7 +69,7 @@ func newQueueSwitch(use, short, long string, do func(*queue.Queue[[]byte], conte
 				if err != nil {
 					return err
 				}
-				n := info.Ready + info.Due + info.Running + info.Waiting + info.Dead
+				n := info.Ready + info.Due + info.Running + info.Waiting + info.Blocked + info.Dead
 				if asJSON {
 					return printJSON(cmd.OutOrStdout(), map[string]any{"name": args[0], "paused": info.Paused, "messages": n})
 				}

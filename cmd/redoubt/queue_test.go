@@ -96,6 +96,18 @@ func TestQueue(t *testing.T) {
 		says("m3\n", "put", "mail", "later", "--id", "m3", "--delay", "1h")
 		says("m4\n", "put", "mail", "later", "--id", "m4", "--at", "2190-01-02T15:04:05Z")
 		says("g1\n", "put", "mail", "x", "--id", "g1", "--group", "g", "--header", "a=1=1", "--header", "b=")
+		if out, _ := q(0, "put", "mail", "x", "--id", "after", "--after", "m3", "--after", "m4", "--json"); out != `{"id":"after","status":"blocked"}`+"\n" && !strings.Contains(out, `"blocked"`) {
+			t.Errorf("put after others: %q", out)
+		}
+		if out, _ := q(0, "stats", "mail"); !strings.Contains(out, "after others") {
+			t.Errorf("stats: %q", out)
+		}
+		if out, _ := q(0, "cancel", "mail", "after"); out != "after cancelled\n" {
+			t.Errorf("cancel of a message that comes after others: %q", out)
+		}
+		if _, stderr := q(exitUsage, "put", "mail", "x", "--ignore-failure"); !strings.Contains(stderr, "it comes after no message") {
+			t.Errorf("put that ignores failures of nothing: %q", stderr)
+		}
 		for _, bad := range [][]string{{"--header", "a"}, {"--header", "=a"}, {"--header", "a=1", "--header", "a=2"}} {
 			if _, stderr := q(exitUsage, "put", append([]string{"mail", "x"}, bad...)...); !strings.Contains(stderr, "want NAME=VALUE, and each name once") {
 				t.Errorf("put with %q: %q", bad, stderr)

@@ -18,13 +18,14 @@ type messageState struct {
 	Lane       int               `json:"lane"`
 	Group      string            `json:"group,omitempty"`
 	Headers    map[string]string `json:"headers,omitempty"`
+	After      []string          `json:"after,omitempty"`
 	Payload    *string           `json:"payload,omitempty"`
 	Bytes      []byte            `json:"payload_base64,omitempty"`
 	Unreadable bool              `json:"unreadable,omitempty"` // an entry of the queue that is not a message of ours
 }
 
 func messageStateOf(m wire.Message) messageState {
-	s := messageState{ID: m.ID, Attempts: m.Attempts, Lane: int(m.Lane), Group: m.Group, Headers: m.Headers}
+	s := messageState{ID: m.ID, Attempts: m.Attempts, Lane: int(m.Lane), Group: m.Group, Headers: m.Headers, After: m.After}
 	if utf8.Valid(m.Payload) {
 		s.Payload = new(string(m.Payload))
 	} else {

@@ -27,14 +27,15 @@ type putFlags struct {
 	id, at, group, unique, lines string
 	delay, uniqueFor             time.Duration
 	attempts, lane               int
-	headers                      []string
+	headers, after               []string
+	ignoreFailure                bool
 	quiet, asJSON                bool
 }
 
 // A putState is the JSON form of a put.
 type putState struct {
 	ID     string `json:"id"`
-	Status string `json:"status"` // added, exists or duplicate
+	Status string `json:"status"` // added, exists or duplicate; blocked or dead by a message of --after
 }
 
 // A putsState is the JSON form of a put of many lines.
@@ -60,6 +61,7 @@ Exit codes: 0 put, or already in the queue; 64 wrong usage; 69 no server; 128+n 
 signal n.`,
 		Example: `  redoubt queue put mail '{"to":"a@b.example"}' --delay 15m
   redoubt queue put mail hello --header traceparent="$TRACEPARENT"
+  redoubt queue put mail report --after part:1 --after part:2
   redoubt queue put mail --lines addresses.txt --id newsletter-7:`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) < 1 || len(args) > 2 {
@@ -78,11 +80,13 @@ signal n.`,
 	flags.StringVar(&f.group, "group", "", "messages of one group run one at a time, in order")
 	flags.StringVar(&f.unique, "unique", "", "drop it if a message with this `key` was put within --unique-for")
 	flags.DurationVar(&f.uniqueFor, "unique-for", time.Hour, "how long the key of --unique drops other messages")
+	flags.StringArrayVar(&f.after, "after", nil, "`ID` of a message of the queue that must be done before; repeat for more")
+	flags.BoolVar(&f.ignoreFailure, "ignore-failure", false, "with --after: deliver it also when one of those dies or is removed; else it dies")
 	flags.StringArrayVar(&f.headers, "header", nil, "header `NAME=VALUE` that travels with it; repeat for more")
 	flags.StringVar(&f.lines, "lines", "", "`file` with one message per line; -: standard input")
 	flags.BoolVar(&f.quiet, "quiet", false, "print nothing but errors")
 	jsonFlag(flags, &f.asJSON, "print a JSON object")
-	onThisLine(flags, "id", "delay", "at", "attempts", "lane", "group", "unique", "unique-for", "header", "lines")
+	onThisLine(flags, "id", "delay", "at", "attempts", "lane", "group", "unique", "unique-for", "header", "after", "ignore-failure", "lines")
 	f.flags(flags, "queues")
 	return cmd
 }
@@ -90,6 +94,7 @@ signal n.`,
 func (f *putFlags) run(cmd *cobra.Command, args []string) error {
 	r := queue.Request[[]byte]{
 		ID: f.id, Delay: f.delay, Attempts: f.attempts, Lane: queue.Lane(max(-128, min(127, f.lane))), Group: f.group, Unique: f.unique, //nolint:gosec // bounded
+		After: f.after, IgnoreFailure: f.ignoreFailure,
 	}
 	if f.attempts == 0 {
 		return usagef("attempts is 0; want 1 to %d, or -1", queue.MaxAttempts)
@@ -141,10 +146,16 @@ func (f *putFlags) run(cmd *cobra.Command, args []string) error {
 		}
 		if f.asJSON {
 			status := map[queue.PutStatus]string{queue.Added: "added", queue.Exists: "exists", queue.Duplicate: "duplicate"}[placed.Status]
+			if placed.State != "" {
+				status = string(placed.State)
+			}
 			return printJSON(cmd.OutOrStdout(), putState{placed.ID, status})
 		}
 		if placed.Status == queue.Duplicate {
 			_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "redoubt: dropped: the message %s already has the key %q\n", printable(placed.ID), f.unique)
+		}
+		if placed.State == queue.StateDead {
+			_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "redoubt: the message %s is dead, because one that it comes after is\n", printable(placed.ID))
 		}
 		_, err = fmt.Fprintln(cmd.OutOrStdout(), placed.ID)
 		return err

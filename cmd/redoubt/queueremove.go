@@ -94,8 +94,8 @@ func newQueueDrain() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "drain NAME --force",
 		Short: "Remove all messages that are not running",
-		Long: `Remove all messages from the queue NAME that are ready, due later or waiting for their
-group. Running and dead messages stay. There is no prompt; pass --force.
+		Long: `Remove all messages from the queue NAME that are ready, due later or waiting for other
+messages. Running and dead messages stay. There is no prompt; pass --force.
 
 Exit codes: 0 removed, 64 wrong usage, 69 no server, 128+n ended by signal n.`,
 		Example: `  redoubt queue drain mail --force`,
@@ -136,7 +136,7 @@ func drainQueue(ctx context.Context, client *redoubt.Client, q *queue.Queue[[]by
 	if err != nil {
 		return 0, err
 	}
-	total := info.Ready + info.Due + info.Waiting
+	total := info.Ready + info.Due + info.Waiting + info.Blocked
 	keys, err := wire.KeysOf(client, name)
 	if err != nil {
 		return 0, err

@@ -27,7 +27,8 @@ type queueState struct {
 	Lanes       map[string]int `json:"ready_by_lane"`
 	Due         int            `json:"due"`
 	Running     int            `json:"running"`
-	Waiting     int            `json:"waiting"`
+	Waiting     int            `json:"waiting"` // for their group
+	Blocked     int            `json:"blocked"` // by messages that they come after
 	Dead        int            `json:"dead"`
 	Oldest      int64          `json:"oldest_ms"`
 	Next        *int64         `json:"next_ms"` // null: none is due later
@@ -39,7 +40,7 @@ type queueState struct {
 
 func queueStateOf(name string, s wire.Stats) queueState {
 	q := queueState{
-		Name: name, Ready: s.Ready, Due: s.Due, Running: s.Running, Waiting: s.Waiting, Dead: s.Dead, Oldest: s.Oldest.Milliseconds(),
+		Name: name, Ready: s.Ready, Due: s.Due, Running: s.Running, Waiting: s.Waiting, Blocked: s.Blocked, Dead: s.Dead, Oldest: s.Oldest.Milliseconds(),
 		Lanes:  map[string]int{"urgent": s.ReadyIn[queue.Urgent], "high": s.ReadyIn[queue.High], "normal": s.ReadyIn[queue.Normal], "low": s.ReadyIn[queue.Low]},
 		Paused: s.Paused, Concurrency: s.Limits.Concurrency, Burst: s.Limits.Burst,
 	}
@@ -56,7 +57,7 @@ func newQueueLS() *cobra.Command {
 	return newLS(&cobra.Command{
 		Short: "List the queues that have messages",
 		Long: `List the queues that have a message in any state. For each: how many messages are
-ready, due later, running, waiting for their group, and dead, and for how long the
+ready, due later, running, waiting for other messages, and dead, and for how long the
 oldest one is ready.
 
 It scans all keys of the server, or of all primaries of a cluster, in small steps
@@ -98,7 +99,7 @@ func printQueues(w io.Writer, states []queueState) error {
 		if s.Paused {
 			state = "paused"
 		}
-		_, _ = fmt.Fprintf(table, "%s\t%d\t%d\t%d\t%d\t%d\t%s\t%s\t%s\n", printable(s.Name), s.Ready, s.Due, s.Running, s.Waiting, s.Dead, oldest, next, state)
+		_, _ = fmt.Fprintf(table, "%s\t%d\t%d\t%d\t%d\t%d\t%s\t%s\t%s\n", printable(s.Name), s.Ready, s.Due, s.Running, s.Waiting+s.Blocked, s.Dead, oldest, next, state)
 	}
 	return table.Flush()
 }
@@ -152,6 +153,7 @@ func printQueue(w io.Writer, s queueState) error {
 	row("due later", s.Due)
 	row("running", s.Running)
 	row("waiting for their group", s.Waiting)
+	row("after others", s.Blocked)
 	row("dead", s.Dead)
 	if s.Oldest > 0 {
 		row("oldest ready for", rounded(s.Oldest))

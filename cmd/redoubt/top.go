@@ -137,7 +137,7 @@ var topViews = []topView{
 			if s.Paused {
 				state = "paused"
 			}
-			rows = append(rows, []string{printable(s.Name), strconv.Itoa(s.Ready), strconv.Itoa(s.Due), strconv.Itoa(s.Running), strconv.Itoa(s.Waiting), strconv.Itoa(s.Dead), oldest, state})
+			rows = append(rows, []string{printable(s.Name), strconv.Itoa(s.Ready), strconv.Itoa(s.Due), strconv.Itoa(s.Running), strconv.Itoa(s.Waiting + s.Blocked), strconv.Itoa(s.Dead), oldest, state})
 		}
 		return rows, err
 	}},

@@ -132,6 +132,7 @@ func TestErrorsAreDocumented(t *testing.T) {
 			{"n", "x", "GROUP", ""}, {"n", "x", "UNIQUE", "k"}, {"n", "x", "UNIQUE", "", "1"}, {"n", "x", "UNIQUE", "k", "0"},
 			{"n", "x", "LANE", "1", "lane", "1"}, {"n", "x", "NONE", "1"}, {"n", strings.Repeat("x", 4<<20+1)},
 			{"n", "x", "HEADERS", "0"}, {"n", "x", "HEADERS", "2", "a", "1", "a", "1"}, {"n", "x", "HEADERS", "1", "a", strings.Repeat("x", 65536)},
+			{"n", "x", "AFTER", "0"}, {"n", "x", "AFTER", "1"}, {"n", "x", "AFTER", "1", ""}, {"n", "x", "AFTER", "2", "a", "a"}, {"n", "x", "IGNOREFAILURE"},
 		},
 		"QUEUE.TAKE": {
 			{"}", "1", "1"}, {"n", "x", "1"}, {"n", "0", "1"}, {"n", "1001", "1"}, {"n", "1", "0"}, {"n", "1", "1", "BLOCK"}, {"n", "1", "1", "BLOCK", "-1"},
@@ -235,6 +236,8 @@ func TestErrorsAreDocumented(t *testing.T) {
 		"ERR redoubt: these messages hold up the server when they are one step, as inside MULTI and in another database than its own: name fewer",
 		"ERR redoubt: more than 4000 messages are running, or wait in one group: a message is not looked for among them in one step, as inside MULTI and in another database than its own",
 		"ERR redoubt: more than 4000 messages are running: one is not looked for among them in one step",
+		"TRYAGAIN redoubt: many messages wait for one that is done, and are not all released yet: put it again",
+		"TRYAGAIN redoubt: many messages wait for one that is done, and are not all released yet: requeue it again",
 		"ERR redoubt: the key holds no quota",
 		"ERR item exists",
 		"ERR not found",

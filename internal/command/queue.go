@@ -80,6 +80,11 @@ var queueCommands = []*Command{
 				{Name: "key", Type: "string", Token: "UNIQUE", Summary: fmt.Sprintf("drops the message if one with this key was put within the time that follows, even if that one is done: 1 to %d bytes", queue.MaxID)},
 				{Name: "unique", Type: "integer", Unit: "ms", Summary: fmt.Sprintf("how long the key is kept: 1 to %d ms", maxQueueTime)},
 			}},
+			{Name: "after", Type: "block", Use: Optional, Args: []Arg{
+				{Name: "numids", Type: "integer", Token: "AFTER", Summary: fmt.Sprintf("how many ids follow, 1 to %d: of messages of this queue that must be done before this one. A message that is not in the queue counts as done, so put it before. If one of them dies or is removed, this message dies, and so do the ones after it. DELAY begins when the last is done", queue.MaxAfter)},
+				{Name: "after", Type: "string", Use: Multiple, Summary: fmt.Sprintf("the id of such a message: 1 to %d bytes", queue.MaxID)},
+			}},
+			{Name: "ignorefailure", Type: "pure-token", Token: "IGNOREFAILURE", Use: Optional, Summary: "with AFTER: the message becomes ready also when one of the others dies or is removed"},
 			{Name: "headers", Type: "block", Use: Optional, Args: []Arg{
 				{Name: "numheaders", Type: "integer", Token: "HEADERS", Summary: fmt.Sprintf("how many headers follow, 1 to %d. Headers travel with the payload, as in the library: the context of a trace in `traceparent`, for example", maxHeaders)},
 				{Name: "header", Type: "block", Use: Multiple, Summary: "at most 65535 bytes together, no name twice", Args: []Arg{
@@ -88,7 +93,7 @@ var queueCommands = []*Command{
 				}},
 			}},
 		},
-		Reply: "The id of the message in the queue: this one's, also when the queue had it already, or another's when UNIQUE dropped this one.",
+		Reply: "The id of the message in the queue: this one's, also when the queue had it already, or another's when UNIQUE dropped this one. With AFTER an array of two: the id, and what became of the message: `blocked`, it waits for the others; `put`, they are done; `dead`, one of them is dead; `exists` or `duplicate`, it was not put.",
 		Errors: queueErrors(
 			docSyntax, docInteger, docMessage, docDelay,
 			fmt.Sprintf("`ERR redoubt: AT is …; want 0 to %d`", maxAt),
@@ -99,12 +104,18 @@ var queueCommands = []*Command{
 			fmt.Sprintf("`ERR redoubt: unique_ms is …; want 1 to %d`", maxQueueTime),
 			fmt.Sprintf("`ERR redoubt: HEADERS is …; want 1 to %d`", maxHeaders),
 			"`ERR redoubt: HEADERS has … twice`",
+			fmt.Sprintf("`ERR redoubt: AFTER is …; want 1 to %d`", queue.MaxAfter),
+			fmt.Sprintf("`ERR redoubt: after has … bytes; want 1 to %d`", queue.MaxID),
+			"`ERR redoubt: after: … is the message itself, or named twice`",
+			"`TRYAGAIN redoubt: many messages wait for one that is done, and are not all released yet: put it again`",
 			"`ERR redoubt: headers have … bytes; want at most 65535`",
 			fmt.Sprintf("`ERR redoubt: payload has … bytes; want at most %d`", queue.MaxPayload),
 		),
+		Before: []string{"QUEUE.PUT reports part ID part:1"},
 		Examples: []Example{
 			{"QUEUE.PUT mail hello ID welcome:42", "\"welcome:42\""},
 			{"QUEUE.PUT orders cancel:7 DELAY 900000 UNIQUE cancel:7 3600000", "\"q0XhV3TlAAAAAAAB\""},
+			{"QUEUE.PUT reports report ID report:1 AFTER 1 part:1", "1) \"report:1\"\n2) \"blocked\""},
 			{"QUEUE.PUT mail hello ID welcome:43 HEADERS 1 traceparent 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "\"welcome:43\""},
 		},
 		Notes: []string{
@@ -376,8 +387,25 @@ func planPut(env *Env, args [][]byte) Plan {
 			return appendError(dst, err)
 		}
 		counter.put.Add(1)
-		return resp.AppendBulk(dst, placed[0].ID)
+		if len(m.After) == 0 {
+			return resp.AppendBulk(dst, placed[0].ID)
+		}
+		dst = resp.AppendBulk(resp.AppendArray(dst, 2), placed[0].ID)
+		return resp.AppendBulk(dst, putWord(placed[0]))
 	}}
+}
+
+// putWord says what became of a message.
+func putWord(r wire.PutResult) string {
+	switch {
+	case r.Status == wire.Exists:
+		return "exists"
+	case r.Status == wire.Duplicate:
+		return "duplicate"
+	case r.State != "":
+		return string(r.State)
+	}
+	return "put"
 }
 
 // readPut parses the options of QUEUE.PUT.
@@ -387,6 +415,10 @@ func readPut(m *wire.Message, args [][]byte) (fault string) {
 		word := strings.ToUpper(string(args[0]))
 		if word == "AT" {
 			word = "DELAY" // one of the two
+		}
+		if word == "IGNOREFAILURE" && !m.IgnoreFailure {
+			m.IgnoreFailure, args = true, args[1:]
+			continue
 		}
 		if len(args) < 2 || given[word] {
 			return syntaxAt(args[0])
@@ -415,6 +447,20 @@ func readPut(m *wire.Message, args [][]byte) (fault string) {
 			}
 			m.UniqueFor = time.Duration(n) * time.Millisecond
 			args = args[1:]
+		case word == "AFTER":
+			if n, fault = milliseconds("AFTER", value, 1, queue.MaxAfter); fault != "" {
+				return fault
+			}
+			if int64(len(args)-2) < n {
+				return syntaxAt(args[0])
+			}
+			for _, id := range args[2 : 2+n] {
+				if fault = length("after", id, 1, queue.MaxID); fault != "" {
+					return fault
+				}
+				m.After = append(m.After, string(id))
+			}
+			args = args[n:]
 		case word == "HEADERS":
 			if n, fault = milliseconds("HEADERS", value, 1, maxHeaders); fault != "" {
 				return fault
@@ -428,6 +474,9 @@ func readPut(m *wire.Message, args [][]byte) (fault string) {
 			return syntaxAt(args[0])
 		}
 		args = args[2:]
+	}
+	if fault == "" && m.IgnoreFailure && len(m.After) == 0 {
+		return errSyntax
 	}
 	return fault
 }

@@ -20,7 +20,7 @@ import (
 const maxFrom = int64(1_000_000_000_000)
 
 var (
-	messageReply = "map of `id`; `state`; `when_ms`, when it became ready, is due, loses its lease, or died, in ms since 1970, 0 without such a time; `failures`; `attempts`, -1 for no limit; `reason` of the last failure; `lane`; `group`; `headers`, a map; `payload`; `unreadable`, 1 if another program wrote it and it is no message, and the payload is all that was written, else 0"
+	messageReply = "map of `id`; `state`; `when_ms`, when it became ready, is due, loses its lease, or died, in ms since 1970, 0 without such a time; `failures`; `attempts`, -1 for no limit; `reason` of the last failure; `lane`; `group`; `headers`, a map; `after`, an array of ids, and `unfinished`, for how many of these it still waits; `payload`; `unreadable`, 1 if another program wrote it and it is no message, and the payload is all that was written, else 0"
 	countArg     = Arg{Name: "count", Type: "integer", Summary: fmt.Sprintf("how many at most, 1 to %d; several have at most 2 MiB together", wire.MaxSettle)}
 	fromArg      = Arg{Name: "from", Type: "integer", Token: "FROM", Use: Optional, Summary: "skip so many in front. Defaults to 0"}
 
@@ -34,7 +34,7 @@ var (
 	docTooFast     = "`ERR redoubt: rate is …; want at most one a microsecond`"
 )
 
-var listStates = []queue.State{queue.StateReady, queue.StateDue, queue.StateRunning, queue.StateDead}
+var listStates = []queue.State{queue.StateReady, queue.StateDue, queue.StateRunning, queue.StateDead, queue.StateBlocked}
 
 // queueSwitch returns a command on a queue that replies OK.
 func queueSwitch(name, summary string, cmd func(wire.Keys) redoubt.Cmd) *Command {
@@ -77,6 +77,7 @@ var queueAdminCommands = []*Command{
 			{Name: "due", Type: "pure-token", Token: "DUE", Summary: "messages that are due later, the earliest first"},
 			{Name: "running", Type: "pure-token", Token: "RUNNING", Summary: "messages on lease, the earliest end of a lease first"},
 			{Name: "dead", Type: "pure-token", Token: "DEAD", Summary: "as QUEUE.DEAD"},
+			{Name: "blocked", Type: "pure-token", Token: "BLOCKED", Summary: "messages that come after others that are not done"},
 		}}, countArg, fromArg},
 		Reply:    "Array of two: how many messages have this state; an array of messages, each a " + messageReply + ".",
 		Errors:   queueErrors(docSyntax, docInteger, docCount, docFrom),
@@ -98,7 +99,7 @@ var queueAdminCommands = []*Command{
 		Arity:      3,
 		Flags:      []string{"readonly", "noscript"},
 		Args:       []Arg{queueName, {Name: "id", Type: "string", Summary: "of the message"}},
-		Reply:      "A " + messageReply + ". The state is `ready`, `due`, `running`, `waiting` for others of its group, or `dead`. A done message whose result is kept has the state `done` and the result as its payload. Null when the queue does not have the message.",
+		Reply:      "A " + messageReply + ". The state is `ready`, `due`, `running`, `waiting` for others of its group, `blocked` by others that it comes after, or `dead`. A done message whose result is kept has the state `done` and the result as its payload. Null when the queue does not have the message.",
 		Errors:     queueErrors(docMessage, docFindRunning),
 		Notes:      []string{"Inside MULTI the command is one step, which fails if it would have to search more than 4000 running messages."},
 		Examples:   []Example{{"QUEUE.FIND mail welcome:43", "(nil)"}},
@@ -132,8 +133,8 @@ var queueAdminCommands = []*Command{
 		Arity:      -3,
 		Flags:      []string{"write", "denyoom", "noscript"},
 		Args:       []Arg{queueName, messageIDs},
-		Reply:      "Integer: how many were dead, and are now ready or wait for others of their group.",
-		Errors:     queueErrors(docMessage, docMany, docOneStep),
+		Reply:      "Integer: how many were dead, and are now ready or wait for others of their group. A message waits again for those that it comes after and that are in the queue.",
+		Errors:     queueErrors(docMessage, docMany, docOneStep, "`TRYAGAIN redoubt: many messages wait for one that is done, and are not all released yet: requeue it again`"),
 		Notes:      []string{noteSteps},
 		Examples:   []Example{{"QUEUE.REQUEUE mail welcome:42", "(integer) 1"}},
 		Plan: func(env *Env, args [][]byte) Plan {
@@ -166,7 +167,7 @@ var queueAdminCommands = []*Command{
 		Arity:      2,
 		Flags:      []string{"readonly", "noscript"},
 		Args:       []Arg{queueName},
-		Reply:      "Map of integers: messages that are `ready`, `due` later, `running`, `waiting` for others of their group, and `dead`; the ready ones by lane, `urgent`, `high`, `normal` and `low`; `oldest_ms`, the age of the oldest ready message; `next_ms` until the next is due, -1 without any; `paused`, 0 or 1; the limits `concurrency`, `interval_us` from one take to the next, and `burst`, 0 without.",
+		Reply:      "Map of integers: messages that are `ready`, `due` later, `running`, `waiting` for others of their group, and `dead`; `blocked`, the ones that come after others that are not done; the ready ones by lane, `urgent`, `high`, `normal` and `low`; `oldest_ms`, the age of the oldest ready message; `next_ms` until the next is due, -1 without any; `paused`, 0 or 1; the limits `concurrency`, `interval_us` from one take to the next, and `burst`, 0 without.",
 		Errors:     queueErrors(),
 		Before: []string{
 			"FLUSHALL",
@@ -283,7 +284,7 @@ func appendMessage(dst []byte, p resp.Protocol, l wire.MessageInfo) []byte {
 	if !l.When.IsZero() {
 		when = l.When.UnixMilli()
 	}
-	dst = resp.AppendMap(dst, p, 11)
+	dst = resp.AppendMap(dst, p, 13)
 	text("id", l.ID)
 	text("state", string(l.State))
 	number("when_ms", when)
@@ -293,6 +294,11 @@ func appendMessage(dst []byte, p resp.Protocol, l wire.MessageInfo) []byte {
 	number("lane", int64(l.Lane))
 	text("group", l.Group)
 	dst = appendHeaders(resp.AppendBulk(dst, "headers"), p, l.Headers)
+	dst = resp.AppendArray(resp.AppendBulk(dst, "after"), len(l.After))
+	for _, id := range l.After {
+		dst = resp.AppendBulk(dst, id)
+	}
+	number("unfinished", int64(l.Unfinished))
 	text("payload", string(l.Payload))
 	number("unreadable", flag(l.Unreadable))
 	return dst
@@ -306,7 +312,7 @@ func flag(yes bool) int64 {
 }
 
 // statsPairs is how many pairs appendStats appends.
-const statsPairs = 15
+const statsPairs = 16
 
 func appendStats(dst []byte, s wire.Stats) []byte {
 	next, interval := int64(-1), int64(0)
@@ -335,6 +341,7 @@ func appendStats(dst []byte, s wire.Stats) []byte {
 		{"concurrency", int64(s.Limits.Concurrency)},
 		{"interval_us", interval},
 		{"burst", int64(s.Limits.Burst)},
+		{"blocked", int64(s.Blocked)},
 	} {
 		dst = resp.AppendInt(resp.AppendBulk(dst, f.name), f.n)
 	}

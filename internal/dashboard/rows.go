@@ -424,7 +424,7 @@ func queueRow(l *reading, name string, r []redoubt.Reply) (map[string]any, error
 		takers = l.takers()[keys.Wake()]
 	}
 	return map[string]any{
-		"takers": takers, "ready": s.Ready, "due": s.Due, "active": s.Running, "waiting": s.Waiting, "dead": s.Dead,
+		"takers": takers, "ready": s.Ready, "due": s.Due, "active": s.Running, "waiting": s.Waiting + s.Blocked, "dead": s.Dead,
 		"oldestMs": s.Oldest.Milliseconds(), "nextMs": s.Next.Milliseconds(), "paused": s.Paused, "concurrency": s.Limits.Concurrency,
 	}, nil
 }

@@ -58,7 +58,7 @@ func queueStats(t *testing.T, w *wire, name string) map[string]int64 {
 	if m, isMap := v.(resp.Map); isMap {
 		flat, ok = m, true
 	}
-	if !ok || len(flat) != 30 {
+	if !ok || len(flat) != 32 {
 		t.Fatalf("QUEUE.STATS: %#v", v)
 	}
 	stats := map[string]int64{}

@@ -25,6 +25,9 @@ const (
 	// MaxTime bounds delays, leases and all other times.
 	MaxTime = 10 * 365 * 24 * time.Hour
 
+	// MaxAfter is how many messages one may come after, and how many those of one put have together.
+	MaxAfter = 1000
+
 	maxHeaders = 65535 // bytes
 )
 
@@ -67,6 +70,11 @@ type Message struct {
 	Group string
 	// Headers travel with the payload, 65535 bytes in all.
 	Headers map[string]string
+	// After are the ids of messages that must be done before this one, at most
+	// [MaxAfter]. A message that is not in the queue counts as done.
+	After []string
+	// IgnoreFailure makes it ready also when one of After dies or is removed. Otherwise it dies then.
+	IgnoreFailure bool
 }
 
 // Unlimited is a number of attempts: the message never dies.
@@ -101,6 +109,21 @@ func (m *Message) check() error {
 	case m.Unique != "":
 		errs = append(errs, CheckTime("time of the unique key", m.UniqueFor, time.Millisecond))
 	}
+	if len(m.After) > MaxAfter {
+		bad("it comes after %d messages; want at most %d", len(m.After), MaxAfter)
+	}
+	met := map[string]bool{m.ID: true}
+	for _, id := range m.After {
+		if err := CheckID(id); err != nil {
+			bad("after: %w", err)
+		} else if met[id] {
+			bad("after: %.100q is the message itself, or named twice", id)
+		}
+		met[id] = true
+	}
+	if m.IgnoreFailure && len(m.After) == 0 {
+		bad("failures are to be ignored, but it comes after no message")
+	}
 	if n := len(packHeaders(m.Headers)); n > maxHeaders {
 		bad("headers have %d bytes; want at most %d", n, maxHeaders)
 	}
@@ -123,21 +146,29 @@ func CheckTime(what string, d, least time.Duration) error {
 	return nil
 }
 
-// An envelope is a stored message: one byte with the rank of its lane, plus 4 if it has a group and 8
-// if it has headers; two bytes with the attempts, 0 for no limit; the group after one byte with
-// its length; the headers after two bytes with theirs; the payload. The scripts read it up to the
-// group.
+// An envelope is a stored message: one byte with the rank of its lane, plus 4 if it has a group, 8
+// if it has headers and 16 if it comes after others; two bytes with the attempts, 0 for no limit; the
+// group after one byte with its length; of the messages that it comes after one byte, 1 if failures are
+// ignored, two bytes with their number, and each id after one byte with its length; the headers after two
+// bytes with theirs; the payload. The scripts read it up to the headers.
 const (
 	withGroup   = 4
 	withHeaders = 8
+	withAfter   = 16
 )
 
 // size is an upper bound of the length of the envelope.
-func (m *Message) size() int { return SizeOf(m.Payload, m.Group, m.Headers) }
+func (m *Message) size() int { return SizeOf(m.Payload, m.Group, m.Headers, m.After) }
 
 // SizeOf returns an upper bound of the length of a stored message.
-func SizeOf(payload []byte, group string, headers map[string]string) int {
+func SizeOf(payload []byte, group string, headers map[string]string, after []string) int {
 	n := len(payload) + len(group) + 6
+	if len(after) > 0 {
+		n += 3
+	}
+	for _, id := range after {
+		n += 1 + len(id)
+	}
 	for key, value := range headers {
 		n += len(key) + len(value) + 2*binary.MaxVarintLen16
 	}
@@ -146,7 +177,7 @@ func SizeOf(payload []byte, group string, headers map[string]string) int {
 
 func (m *Message) envelope() string {
 	headers := packHeaders(m.Headers)
-	b := make([]byte, 3, 3+1+len(m.Group)+2+len(headers)+len(m.Payload))
+	b := make([]byte, 3, m.size()+len(headers))
 	b[0] = byte(Urgent - m.Lane)
 	if m.Attempts != Unlimited {
 		binary.BigEndian.PutUint16(b[1:], uint16(m.Attempts)) //nolint:gosec // checked
@@ -154,6 +185,17 @@ func (m *Message) envelope() string {
 	if m.Group != "" {
 		b[0] |= withGroup
 		b = append(append(b, byte(len(m.Group))), m.Group...) //nolint:gosec // checked
+	}
+	if len(m.After) > 0 {
+		b[0] |= withAfter
+		ignore := byte(0)
+		if m.IgnoreFailure {
+			ignore = 1
+		}
+		b = binary.BigEndian.AppendUint16(append(b, ignore), uint16(len(m.After))) //nolint:gosec // checked
+		for _, id := range m.After {
+			b = append(append(b, byte(len(id))), id...) //nolint:gosec // checked
+		}
 	}
 	if len(headers) > 0 {
 		b[0] |= withHeaders
@@ -187,7 +229,7 @@ func openAny(id, envelope string) (m Message, readable bool) {
 // openEnvelope decodes an envelope.
 func openEnvelope(id, envelope string) (m Message, err error) {
 	b := []byte(envelope)
-	if len(b) < 3 || b[0] >= 2*withHeaders {
+	if len(b) < 3 || b[0] >= 2*withAfter {
 		return m, ErrEnvelope
 	}
 	flags := b[0]
@@ -203,6 +245,11 @@ func openEnvelope(id, envelope string) (m Message, err error) {
 		n := 1 + int(b[0])
 		m.Group, b = string(b[1:n]), b[n:]
 	}
+	if flags&withAfter != 0 {
+		if b, err = m.openAfter(b); err != nil {
+			return m, err
+		}
+	}
 	if flags&withHeaders != 0 {
 		if len(b) < 2 || len(b)-2 < int(binary.BigEndian.Uint16(b)) {
 			return m, ErrEnvelope
@@ -215,6 +262,22 @@ func openEnvelope(id, envelope string) (m Message, err error) {
 	}
 	m.Payload = b
 	return m, nil
+}
+
+// openAfter reads what the message comes after, and returns the rest.
+func (m *Message) openAfter(b []byte) (rest []byte, err error) {
+	if len(b) < 3 || b[0] > 1 {
+		return nil, ErrEnvelope
+	}
+	m.IgnoreFailure = b[0] == 1
+	n := int(binary.BigEndian.Uint16(b[1:]))
+	for b = b[3:]; len(m.After) < n; {
+		if len(b) == 0 || len(b) <= int(b[0]) {
+			return nil, ErrEnvelope
+		}
+		m.After, b = append(m.After, string(b[1:1+int(b[0])])), b[1+int(b[0]):]
+	}
+	return b, nil
 }
 
 func openHeaders(b []byte) (map[string]string, error) {

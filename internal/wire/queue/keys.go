@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
+	"slices"
 	"sync/atomic"
 
 	"github.com/redoubt-go/redoubt"
@@ -23,7 +24,7 @@ func KeysOf(client *redoubt.Client, name string) (keys Keys, err error) {
 }
 
 // Keys are the keys of one queue: one for each of parts. They share a hash tag.
-type Keys [9]string
+type Keys [12]string
 
 // queuePart ends the key of the hash that every queue with messages has.
 const queuePart = "queue"
@@ -33,6 +34,7 @@ const wakePart = "queue:wake"
 
 var parts = [len(Keys{})]string{
 	queuePart, "queue:ready", "queue:groups", "queue:due", "queue:dead", "queue:fails", wakePart, "queue:leases", "queue:config",
+	"queue:blocked", "queue:links", "queue:ended",
 }
 
 const (
@@ -45,7 +47,11 @@ const (
 	keyWake
 	keyLeases
 	keyConfig
+	keyBlocked
 )
+
+// after returns the keys of messages that come after others, behind the first n keys.
+func (k *Keys) after(n int) []string { return append(slices.Clone(k[:n]), k[keyBlocked:]...) }
 
 // hashed returns the key of a part that a caller's text names.
 func (k Keys) hashed(part, text string) string {

@@ -37,7 +37,9 @@ const (
 	StateRunning State = "running"
 	// StateWaiting: another message of its group is ahead of it.
 	StateWaiting State = "waiting"
-	// StatePending: ready, due or waiting. [ReadCancel] does not tell them apart.
+	// StateBlocked: messages that it comes after are not done.
+	StateBlocked State = "blocked"
+	// StatePending: ready, due, waiting or blocked. [ReadCancel] does not tell them apart.
 	StatePending State = "pending"
 	// StateDead: it failed for good.
 	StateDead State = "dead"
@@ -50,12 +52,12 @@ const (
 	stateUnknown State = ""
 )
 
-// MessagesCmd lists messages in one state, [StateReady], [StateDue], [StateRunning] or [StateDead], in
-// order: at most count, after skipping the first from.
+// MessagesCmd lists messages in one state, [StateReady], [StateDue], [StateRunning], [StateDead] or
+// [StateBlocked], in order: at most count, after skipping the first from.
 func MessagesCmd(keys Keys, state State, from, count int) (redoubt.Cmd, error) {
-	at, prefix := map[State]int{StateReady: keyReady, StateDue: keyDue, StateRunning: keyLeases, StateDead: keyDead}[state], "0"
+	at, prefix := map[State]int{StateReady: keyReady, StateDue: keyDue, StateRunning: keyLeases, StateDead: keyDead, StateBlocked: keyBlocked}[state], "0"
 	if at == 0 {
-		return redoubt.Cmd{}, fmt.Errorf("queue: state is %q; want %s, %s, %s or %s", state, StateReady, StateDue, StateRunning, StateDead)
+		return redoubt.Cmd{}, fmt.Errorf("queue: state is %q; want %s, %s, %s, %s or %s", state, StateReady, StateDue, StateRunning, StateDead, StateBlocked)
 	}
 	if from < 0 || count < 1 || count > MaxSettle {
 		return redoubt.Cmd{}, fmt.Errorf("queue: %d messages from %d; want 1 to %d from 0 up", count, from, MaxSettle)
@@ -79,6 +81,8 @@ type MessageInfo struct {
 	// Failures counts its failures; LastReason is the reason of the last.
 	Failures   int
 	LastReason string
+	// Unfinished is for how many of After a blocked message still waits.
+	Unfinished int
 	// Result is the stored result of a message that is done.
 	Result []byte
 	// Unreadable: another program wrote it, and it is not a message. Payload is all
@@ -96,6 +100,8 @@ func listed(state State, id, score, entry, envelope string) (l MessageInfo, err 
 		return l, nil
 	case err != nil:
 		return l, err
+	case state == StateBlocked:
+		l.Unfinished = int((ms%waitSpan + waitSpan) % waitSpan)
 	case state != StateReady:
 		l.When = time.UnixMilli(ms)
 	case ms%laneSpan > 0:
@@ -106,6 +112,9 @@ func listed(state State, id, score, entry, envelope string) (l MessageInfo, err 
 
 // laneSpan is the distance between the first scores of two adjacent lanes.
 const laneSpan = 1 << 51
+
+// waitSpan is the distance between the scores of two times of blocked messages.
+const waitSpan = 1024
 
 // ReadMessages reads the reply to [MessagesCmd]. all is how many messages have this state.
 func ReadMessages(r redoubt.Reply, state State) (list []MessageInfo, all int, err error) {
@@ -137,7 +146,7 @@ func FindCmd(keys Keys, id string) redoubt.Cmd { return findCmd(keys, id, "") }
 func findCmd(keys Keys, id, seen string) redoubt.Cmd {
 	return redoubt.Cmd{
 		Script: findScript,
-		Keys:   []string{keys[keyQueue], keys[keyReady], keys[keyDue], keys[keyDead], keys[keyFails], keys[keyLeases], keys.result(id)},
+		Keys:   []string{keys[keyQueue], keys[keyReady], keys[keyDue], keys[keyDead], keys[keyFails], keys[keyLeases], keys[keyBlocked], keys.result(id)},
 		Args:   []string{id, seen}, Flags: redoubt.ReadOnly,
 	}
 }
@@ -180,6 +189,8 @@ type Stats struct {
 	Running int
 	// Waiting counts messages behind another of their group.
 	Waiting int
+	// Blocked counts messages that come after others that are not done.
+	Blocked int
 	// Dead counts messages that failed for good.
 	Dead int
 	// Oldest is the age of the oldest ready message.
@@ -196,30 +207,30 @@ type Stats struct {
 func StatsCmd(keys Keys) redoubt.Cmd {
 	return redoubt.Cmd{
 		Script: statsScript,
-		Keys:   []string{keys[keyQueue], keys[keyReady], keys[keyDue], keys[keyDead], keys[keyLeases], keys[keyConfig]},
+		Keys:   []string{keys[keyQueue], keys[keyReady], keys[keyDue], keys[keyDead], keys[keyLeases], keys[keyConfig], keys[keyBlocked]},
 		Args:   []string{strconv.Itoa(lanes)}, Flags: redoubt.ReadOnly,
 	}
 }
 
 // ReadStats reads the reply to [StatsCmd].
 func ReadStats(r redoubt.Reply) (Stats, error) {
-	var n [10 + lanes]int64
+	var n [11 + lanes]int64
 	if err := r.Ints(n[:]); err != nil {
 		return Stats{}, err
 	}
 	s := Stats{
 		ReadyIn: map[Lane]int{}, Due: int(n[1]), Dead: int(n[2]), Running: int(n[3]),
 		Oldest: fromMillis(n[4]), Next: fromMillis(n[5]), Paused: n[6] == 1,
-		Limits: Limits{Concurrency: int(n[7]), Burst: int(n[9])},
+		Limits: Limits{Concurrency: int(n[7]), Burst: int(n[9])}, Blocked: int(n[10]),
 	}
 	if n[8] > 0 {
 		s.Limits.Rate, s.Limits.Per = 1, time.Duration(n[8])*time.Microsecond
 	}
 	for rank := range lanes {
-		s.ReadyIn[Urgent-Lane(rank)] = int(n[10+rank]) //nolint:gosec // < 4
-		s.Ready += int(n[10+rank])
+		s.ReadyIn[Urgent-Lane(rank)] = int(n[11+rank]) //nolint:gosec // < 4
+		s.Ready += int(n[11+rank])
 	}
-	s.Waiting = int(n[0]) - s.Ready - s.Due - s.Dead - s.Running
+	s.Waiting = int(n[0]) - s.Ready - s.Due - s.Dead - s.Running - s.Blocked
 	return s, nil
 }
 

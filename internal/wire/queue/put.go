@@ -24,7 +24,7 @@ func PutCmd(keys Keys, messages []Message) (redoubt.Cmd, error) {
 	var errs []error
 	names := slices.Clone(keys[:keyLeases])
 	args := make([]string, 0, 4*len(messages))
-	bytes := 0
+	bytes, after := 0, 0
 	for i := range messages {
 		m := &messages[i]
 		bytes += m.size()
@@ -37,6 +37,7 @@ func PutCmd(keys Keys, messages []Message) (redoubt.Cmd, error) {
 			}
 			continue
 		}
+		after += len(m.After)
 		unique := "0"
 		if m.Unique != "" {
 			names = append(names, keys.hashed("unique", m.Unique))
@@ -47,10 +48,33 @@ func PutCmd(keys Keys, messages []Message) (redoubt.Cmd, error) {
 	if bytes > MaxBatchBytes && len(messages) > 1 {
 		errs = append(errs, fmt.Errorf("%w: %d have %d bytes", ErrTooLarge, len(messages), bytes))
 	}
+	if after > 0 {
+		names = append(names, keys[keyBlocked:]...)
+		errs = append(errs, checkAfter(messages, after))
+	}
 	if err := errors.Join(errs...); err != nil {
 		return redoubt.Cmd{}, err
 	}
 	return redoubt.Cmd{Script: putScript, Keys: names, Args: args, Flags: redoubt.Idempotent}, nil
+}
+
+// checkAfter checks the messages of one put that come after others: n in all.
+func checkAfter(messages []Message, n int) error {
+	if n > MaxAfter {
+		return fmt.Errorf("queue: the messages of one call come after %d others; want at most %d", n, MaxAfter)
+	}
+	last := make(map[string]int, len(messages))
+	for i := range messages {
+		last[messages[i].ID] = i
+	}
+	for i := range messages {
+		for _, id := range messages[i].After {
+			if last[id] > i {
+				return fmt.Errorf("queue: message %d comes after %.100q, which is put later in the same call; put it first", i, id)
+			}
+		}
+	}
+	return nil
 }
 
 // A PutResult is the result of putting one message.
@@ -60,6 +84,9 @@ type PutResult struct {
 	ID string
 	// Status says whether this call put it.
 	Status PutStatus
+	// State is [StateBlocked] if this call put it and it waits for messages that it comes after,
+	// [StateDead] if one of those is dead, and otherwise empty.
+	State State
 }
 
 // PutStatus says whether a message was put.
@@ -88,9 +115,15 @@ func ReadPut(r redoubt.Reply, messages []Message) ([]PutResult, error) {
 	for i, v := range a[1:] {
 		switch v := v.(type) {
 		case int64:
-			placed[i] = PutResult{messages[i].ID, PutStatus(v)} //nolint:gosec // 0 or 1
+			placed[i] = PutResult{ID: messages[i].ID, Status: PutStatus(min(v, 1))} //nolint:gosec // 0 to 3
+			switch v {
+			case 2:
+				placed[i].State = StateBlocked
+			case 3:
+				placed[i].State = StateDead
+			}
 		case string:
-			placed[i] = PutResult{v, Duplicate}
+			placed[i] = PutResult{ID: v, Status: Duplicate}
 		}
 	}
 	return placed, nil

@@ -50,7 +50,7 @@ func cancelCmd(keys Keys, which, steps string, ids []string, seen map[string]str
 	for _, id := range ids {
 		args = append(args, id, seen[id])
 	}
-	return redoubt.Cmd{Script: cancelScript, Keys: keys[:keyConfig], Args: args}
+	return redoubt.Cmd{Script: cancelScript, Keys: keys.after(keyConfig), Args: args}
 }
 
 // ReadCancel reads the reply to [CancelCmd] and [DeleteCmd]: the state that each message had,
@@ -85,7 +85,7 @@ func ReadCancel(r redoubt.Reply) ([]State, error) {
 func RequeueCmd(keys Keys, ids ...string) redoubt.Cmd { return requeueCmd(keys, oneStep, ids) }
 
 func requeueCmd(keys Keys, steps string, ids []string) redoubt.Cmd {
-	return redoubt.Cmd{Script: requeueScript, Keys: keys[:keyLeases], Args: append([]string{steps}, ids...)}
+	return redoubt.Cmd{Script: requeueScript, Keys: keys.after(keyLeases), Args: append([]string{steps}, ids...)}
 }
 
 // DrainCmd removes at most n pending messages, 1 to [MaxSettle]. The first call has skip 0; later
@@ -93,7 +93,7 @@ func requeueCmd(keys Keys, steps string, ids []string) redoubt.Cmd {
 func DrainCmd(keys Keys, n, skip int) redoubt.Cmd {
 	return redoubt.Cmd{
 		Script: drainScript,
-		Keys:   append(keys[:keyDead:keyDead], keys[keyWake], keys[keyFails], keys[keyLeases]),
+		Keys:   keys.after(keyConfig),
 		Args:   []string{strconv.Itoa(n), strconv.Itoa(skip)},
 	}
 }

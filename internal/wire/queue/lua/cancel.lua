@@ -7,17 +7,20 @@
 -- KEYS[6] fails   hash    ids to how often they failed, and the last reason
 -- KEYS[7] wake    zset    the marker that wakes one consumer
 -- KEYS[8] leases  zset    receipts by when their lease ends, in ms since 1970
+-- KEYS[9..] after zset   blocked, links and ended: see the part after
 -- ARGV[1] which   live|dead remove what is to be done, or what is dead
 -- ARGV[2] whole   0|1     1: all ids in this step, or an error
 -- ARGV[3..] ids   bytes   two each, at most 1000 ids: the id; where it was seen: its receipt, its member of KEYS[3], - nowhere, '' nobody has looked
 -- Returns {what each of the first ids was: 0 not there|1 pending|2 running|3 dead|-1 it is to be looked for}: removed if which says so;
 -- the other ids are for another step
 local t = redis.call('TIME')
+local BLOCKED, LINKS, ENDED = 9, 10, 11
 -- part: place
+-- part: after
 local us = t[1] * 1000000 + t[2] - 1577836800000000
 local live, MOST, ids, was, gone, from = ARGV[1] == 'live', 4000, {}, {}, {}, {}
 local groups = live and redis.call('EXISTS', KEYS[3]) == 1
-local leases = redis.call('ZCARD', KEYS[8])
+local leases, linked, links = redis.call('ZCARD', KEYS[8]), redis.call('EXISTS', KEYS[LINKS], KEYS[ENDED]) > 0, 0
 for i = 3, #ARGV, 2 do ids[#ids + 1] = ARGV[i] end
 local fit = queue.fit(ids, groups and READ or FREE)
 
@@ -82,7 +85,13 @@ for i = 1, fit do
     what = 1
     local state, member = 'pending', id
     if not redis.call('ZSCORE', KEYS[2], id) and not redis.call('ZSCORE', KEYS[4], id) then
-      state, member = find(id, envelope, ARGV[2 * i + 2])
+      local score = linked and redis.call('ZSCORE', KEYS[BLOCKED], id)
+      if score then
+        state, links = 'blocked', links + score % 1024
+        if links > 1000 and i > 1 then state = nil end
+      else
+        state, member = find(id, envelope, ARGV[2 * i + 2])
+      end
     end
     if state == nil then
       fit = i - 1
@@ -113,6 +122,8 @@ for id, at in pairs(from) do
     redis.call('ZREM', KEYS[3], member)
   elseif state == 'dead' then
     redis.call('ZREM', KEYS[5], member)
+  elseif state == 'blocked' then
+    queue.unlink(id)
   elseif state == 'pending' then
     redis.call('ZREM', KEYS[2], member)
     redis.call('ZREM', KEYS[4], member)
@@ -123,8 +134,12 @@ end
 if groups then
   for id, envelope in pairs(gone) do queue.leave(id, envelope, us) end
 end
+if linked then
+  for id in pairs(gone) do queue.ended(id, 2) end
+  queue.release(t)
+end
 queue.flush()
-if queue.later or redis.call('EXISTS', KEYS[2]) == 1 then
+if queue.later or linked or redis.call('EXISTS', KEYS[2]) == 1 then
   redis.call('ZADD', KEYS[7], 0, '1')
 elseif redis.call('EXISTS', KEYS[4], KEYS[8]) == 0 then
   redis.call('DEL', KEYS[7])

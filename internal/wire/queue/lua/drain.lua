@@ -1,17 +1,46 @@
--- drain.lua: remove some pending messages, the ones that wait for their group first.
+-- drain.lua: remove some pending messages, the ones that wait for others first.
 -- KEYS[1] queue   hash    {<name>}:queue, ids to envelopes
 -- KEYS[2] ready   zset    ids by rank of their lane and since when they are ready
 -- KEYS[3] groups  zset    a group, a place in its line, an id
 -- KEYS[4] due     zset    ids by when they are due, in ms since 1970
--- KEYS[5] wake    zset    the marker that wakes one consumer
+-- KEYS[5] dead    zset    ids by when they died
 -- KEYS[6] fails   hash    ids to how often they failed, and the last reason
--- KEYS[7] leases  zset    receipts by when their lease ends, in ms since 1970
+-- KEYS[7] wake    zset    the marker that wakes one consumer
+-- KEYS[8] leases  zset    receipts by when their lease ends, in ms since 1970
+-- KEYS[9..] after zset   blocked, links and ended: see the part after
 -- ARGV[1] n       integer 1 to 1000: how many to look at
 -- ARGV[2] skip    integer how many that are first in their groups were met before: 0 at first
 -- Returns {removed integer, skip integer, more 0|1: call again with this skip}
+local t = redis.call('TIME')
 local n, skip = tonumber(ARGV[1]), tonumber(ARGV[2])
+local BLOCKED, LINKS, ENDED = 9, 10, 11
 -- part: place
+-- part: after
 local ids = {}
+
+-- What comes after others is first.
+local linked = redis.call('EXISTS', KEYS[LINKS], KEYS[ENDED]) > 0
+if linked then
+  local blocked, links = redis.call('ZRANGE', KEYS[BLOCKED], 0, n - 1, 'WITHSCORES'), 0
+  for i = 1, #blocked, 2 do
+    links = links + blocked[i + 1] % 1024
+    if links > 1000 and i > 1 then break end
+    ids[#ids + 1] = blocked[i]
+  end
+  local fit = queue.fit(ids, FREE)
+  for i = #ids, fit + 1, -1 do ids[i] = nil end
+  for _, id in ipairs(ids) do
+    queue.unlink(id)
+    redis.call('HDEL', KEYS[1], id)
+    redis.call('HDEL', KEYS[6], id)
+  end
+  for _, id in ipairs(ids) do queue.ended(id, 3) end
+  if #ids > 0 then
+    queue.release(t)
+    redis.call('ZADD', KEYS[7], 0, '1')
+    return {#ids + queue.removed, skip, 1}
+  end
+end
 
 -- All but the first of each group wait for it.
 local from = math.max(skip - 1, 0)
@@ -57,5 +86,11 @@ if #ids > 0 then
   redis.call('HDEL', KEYS[1], unpack(ids))
   redis.call('HDEL', KEYS[6], unpack(ids))
 end
-if redis.call('EXISTS', KEYS[2], KEYS[4], KEYS[7]) == 0 then redis.call('DEL', KEYS[5]) end
-return {#ids, skip, (#ids > 0 or #members >= all) and 1 or 0}
+if linked then
+  for _, id in ipairs(ids) do queue.ended(id, 3) end
+  queue.release(t)
+  redis.call('ZADD', KEYS[7], 0, '1')
+elseif redis.call('EXISTS', KEYS[2], KEYS[4], KEYS[8]) == 0 then
+  redis.call('DEL', KEYS[7])
+end
+return {#ids + queue.removed, skip, (#ids > 0 or #members >= all) and 1 or 0}

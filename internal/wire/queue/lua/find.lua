@@ -5,14 +5,15 @@
 -- KEYS[4] dead    zset    ids by when they died
 -- KEYS[5] fails   hash    ids to how often they failed, and the last reason
 -- KEYS[6] leases  zset    receipts by when their lease ends, in ms since 1970
--- KEYS[7] result  string  what the message has left behind
+-- KEYS[7] blocked zset    see the part after
+-- KEYS[8] result  string  what the message has left behind
 -- ARGV[1] id      bytes
 -- ARGV[2] seen    bytes   the receipt under which it was seen; - nowhere, '' nobody has looked
--- Returns {state text: none|ready|due|running|dead|waiting|done|'' its receipt is to be looked for, score text, fails text, envelope, or the result when it is done}
+-- Returns {state text: absent|ready|due|running|dead|waiting|blocked|done|'' its receipt is to be looked for, score text, fails text, envelope, or the result when it is done}
 local id = ARGV[1]
 local envelope = redis.call('HGET', KEYS[1], id)
 if not envelope then
-  local result = redis.call('GET', KEYS[7])
+  local result = redis.call('GET', KEYS[8])
   return {result and 'done' or 'absent', '', '', result or ''}
 end
 local state, score = 'waiting', redis.call('ZSCORE', KEYS[2], id)
@@ -26,6 +27,8 @@ else
     score = redis.call('ZSCORE', KEYS[4], id)
     if score then
       state = 'dead'
+    elseif redis.call('ZSCORE', KEYS[7], id) then
+      state, score = 'blocked', redis.call('ZSCORE', KEYS[7], id)
     elseif redis.call('ZCARD', KEYS[6]) > 4000 then -- nobody goes over so many at once
       score = string.sub(ARGV[2], 17) == id and redis.call('ZSCORE', KEYS[6], ARGV[2])
       if score then

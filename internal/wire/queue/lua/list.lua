@@ -1,7 +1,7 @@
 -- list.lua: look at messages of one state, in order, without taking them.
 -- KEYS[1] queue   hash    {<name>}:queue, ids to envelopes
 -- KEYS[2] fails   hash    ids to how often they failed, and the last reason
--- KEYS[3] state   zset    ready, due, leases or dead
+-- KEYS[3] state   zset    ready, due, leases, dead or blocked
 -- ARGV[1] from    integer 0 is the first
 -- ARGV[2] count   integer at most 1000; fewer come when they have more than 2 MiB together
 -- ARGV[3] prefix  integer how many bytes stand before an id: 16 of leases, else 0

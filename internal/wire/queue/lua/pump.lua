@@ -9,8 +9,9 @@
 -- KEYS[7] wake    zset    the marker that wakes one consumer
 -- KEYS[8] leases  zset    receipts by when their lease ends, in ms since 1970
 -- KEYS[9] config  hash    paused, concurrency, interval_us and burst of the rate, tat_us: its theoretical arrival time
--- KEYS[10] taken  string  what this consumer took last: the 16 bytes of the take, and when the lease ends
--- KEYS[11..] results string what a message has left behind, one for each of ARGV's results
+-- KEYS[10..] after zset   blocked, links and ended: see the part after; behind them
+-- taken, a string: what this consumer took last: the 16 bytes of the take, and when the lease ends;
+-- and strings: what a message has left behind, one for each of ARGV's results
 -- ARGV[1] take    bytes   16 bytes that no other take has. Repeated, it gives the same messages
 -- ARGV[2] n       integer take at most so many, and 2 MiB unless it is one; 0 only settles, -1 also wakes another consumer, for this one leaves
 -- ARGV[3] lease_ms integer > 0
@@ -24,11 +25,14 @@
 -- refused array of integers: the positions of receipts that were not held, taken array: four a message: receipt, fails text, since_ms, envelope}
 -- or an error: what is to be settled has more bytes
 local t = redis.call('TIME')
+local BLOCKED, LINKS, ENDED = 10, 11, 12
 -- part: place
+-- part: after
 local now, us = t[1] * 1000 + math.floor(t[2] / 1000), t[1] * 1000000 + t[2] - 1577836800000000
 local n, acks, results = tonumber(ARGV[2]), tonumber(ARGV[4]), tonumber(ARGV[5])
 local groups = redis.call('EXISTS', KEYS[3]) == 1
 local special = groups or redis.call('EXISTS', KEYS[6]) == 1 -- groups, or failures
+local linked, more = redis.call('EXISTS', KEYS[LINKS], KEYS[ENDED]) > 0, false
 local repeats, checks = ARGV[6] % 2 == 1, ARGV[6] >= '2'
 
 local function ids_of(receipts)
@@ -51,6 +55,7 @@ local function fail(id, envelope, n, reason, now, us, again)
   if not again or attempts > 0 and n >= attempts then
     redis.call('ZADD', KEYS[5], string.format('%.0f', now), id)
     queue.leave(id, envelope, us)
+    if linked then queue.ended(id, 1) end
   elseif again == 0 and (attempts > 0 or n < 2) then
     queue.ready(id, envelope, 0)
   elseif again == 0 then -- it never dies: others get their turn first
@@ -87,7 +92,7 @@ if #receipts > 0 then
       if i <= acks + results then done[#done + 1] = string.sub(receipt, 17) end
       if i > acks and i <= acks + results then
         local at = 7 + acks + 3 * (i - acks - 1)
-        redis.call('SET', KEYS[10 + i - acks], ARGV[at + 2], 'PX', ARGV[at + 1])
+        redis.call('SET', KEYS[13 + i - acks], ARGV[at + 2], 'PX', ARGV[at + 1])
       elseif i > acks + results then
         failed[#failed + 1] = i
       end
@@ -102,6 +107,9 @@ if #receipts > 0 then
     end
     if special then redis.call('HDEL', KEYS[6], unpack(done)) end
     redis.call('HDEL', KEYS[1], unpack(done))
+    if linked then
+      for _, id in ipairs(done) do queue.ended(id, 0) end
+    end
   end
   for _, i in ipairs(failed) do
     local at = nacks + 4 * (i - acks - results - 1)
@@ -137,6 +145,7 @@ if lease_end and lease_end <= now then
   special, lease_end = true, time_of(redis.call('ZRANGE', KEYS[8], 0, 0, 'WITHSCORES'))
 end
 
+if linked then more = queue.release(t) end
 local due = queue.promote(now)
 queue.flush()
 
@@ -152,7 +161,7 @@ if config[1] then room = 0 end
 
 -- The same take again, after a lost reply: the same messages.
 local taken, ids, since, again, left, take = {}, {}, {}, 0, nil, ARGV[1]
-local prior = n > 0 and redis.call('GET', KEYS[10])
+local prior = n > 0 and redis.call('GET', KEYS[13])
 if prior and (repeats or string.sub(prior, 1, 16) == take) then
   local last, ends = string.sub(prior, 1, 16), string.sub(prior, 17)
   for _, receipt in ipairs(redis.call('ZRANGEBYSCORE', KEYS[8], ends, ends)) do
@@ -189,7 +198,7 @@ if #ids > 0 then
   end
   if again == 0 and #leases > 0 then
     redis.call('ZADD', KEYS[8], unpack(leases))
-    redis.call('SET', KEYS[10], table.concat({take, lease}), 'PX', ARGV[3])
+    redis.call('SET', KEYS[13], table.concat({take, lease}), 'PX', ARGV[3])
     lease_end = math.min(lease_end or tonumber(lease), tonumber(lease))
     room = room - #leases / 2
     if interval then
@@ -198,13 +207,13 @@ if #ids > 0 then
     end
   end
 elseif prior then
-  redis.call('DEL', KEYS[10])
+  redis.call('DEL', KEYS[13])
 end
 
 -- While a message can be taken, wake another consumer. A consumer that only settles leaves the
 -- marker to consumers that learn from their pump when to come again.
 left = left or redis.call('ZCARD', KEYS[2])
-if left > 0 and room > 0 or n < 0 and (left > 0 or due or lease_end) then
+if left > 0 and room > 0 or more or n <= 0 and queue.sooner or n < 0 and (left > 0 or due or lease_end) then
   redis.call('ZADD', KEYS[7], 0, '1')
 elseif n > 0 or left == 0 and not due and not lease_end then
   redis.call('DEL', KEYS[7])
@@ -215,7 +224,7 @@ if interval and left > 0 and not config[1] then
 end
 
 local at = nil
-for _, ms in ipairs({due or false, lease_end or false, token or false}) do
+for _, ms in ipairs({due or false, lease_end or false, token or false, more and now}) do
   if ms and (not at or ms < at) then at = ms end
 end
 return {now, at and math.max(at - now, 0) or -1, left, again, refused, taken}

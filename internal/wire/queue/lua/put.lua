@@ -6,9 +6,11 @@
 -- KEYS[5] dead    zset    ids by when they died
 -- KEYS[6] fails   hash    ids to how often they failed, and the last reason
 -- KEYS[7] wake    zset    the marker that wakes one consumer
--- KEYS[8..] uniques string the id that has a key, one for each message with unique_ms > 0, in order
+-- KEYS[8..] uniques string the id that has a key, one for each message with unique_ms > 0, in order;
+-- and if a message comes after others, the keys blocked, links and ended of the part after
 -- ARGV[1..] messages four a message: id; when: 0 now, > 0 ms since 1970, < 0 so many ms from now; unique_ms: 0 none; envelope
--- Returns {now_ms integer, status of each: 1 put|0 its id is in the queue, or has its unique key|id bytes of the one that has its unique key}
+-- Returns {now_ms integer, status of each: 1 put|2 put and blocked|3 put and dead, because of one that it comes after|0 its id is in the queue, or has its unique key|id bytes of the one that has its unique key}
+-- or an error: to be repeated, because many messages wait for one that is done, and are not all released yet
 local t = redis.call('TIME')
 local now, us = t[1] * 1000 + math.floor(t[2] / 1000), t[1] * 1000000 + t[2] - 1577836800000000
 
@@ -20,16 +22,32 @@ local function last_of(lane)
   return math.max(us - 1, top and top - low or 0)
 end
 
--- One for now, with neither a key nor a group, needs none of the rest.
-local lane = #ARGV == 4 and ARGV[2] == '0' and ARGV[3] == '0' and (string.byte(ARGV[4]) or 0) % 8
+-- One for now, with neither a key nor a group and after no other, needs none of the rest.
+local lane = #ARGV == 4 and ARGV[2] == '0' and ARGV[3] == '0' and (string.byte(ARGV[4]) or 0)
+if lane and lane < 16 then lane = lane % 8 end
 if lane and lane < 4 and redis.call('HSETNX', KEYS[1], ARGV[1], ARGV[4]) == 1 then
   redis.call('ZADD', KEYS[2], string.format('%.0f', lane * 2251799813685248 + last_of(lane) + 1), ARGV[1])
   redis.call('ZADD', KEYS[7], 0, '1')
   return {now, 1}
 end
 
+local BLOCKED, LINKS, ENDED = #KEYS - 2, #KEYS - 1, #KEYS
 -- part: place
+-- part: after
 local statuses, later, last, ready, unique, promoted, behind = {now}, {}, {}, false, 7, false, false
+for i = 4, #ARGV, 4 do
+  if (string.byte(ARGV[i]) or 0) > 15 then
+    if redis.call('EXISTS', KEYS[ENDED]) == 0 then break end
+    if not ready then
+      ready = true
+      queue.release(t)
+    end
+    if queue.busy(ARGV[i]) then
+      redis.call('ZADD', KEYS[7], 0, '1')
+      return redis.error_reply('TRYAGAIN redoubt: many messages wait for one that is done, and are not all released yet: put it again')
+    end
+  end
+end
 for i = 1, #ARGV, 4 do
   local id, when, envelope, status, claimed = ARGV[i], tonumber(ARGV[i + 1]), ARGV[i + 3], 1, false
   if tonumber(ARGV[i + 2]) > 0 then
@@ -48,6 +66,15 @@ for i = 1, #ARGV, 4 do
     else
       status = 0
       if claimed then redis.call('DEL', KEYS[unique]) end -- it was put without the key
+    end
+  end
+  if status == 1 and string.byte(envelope) > 15 then
+    local blocked, parent = queue.block(id, envelope, when, false)
+    if not blocked then
+      queue.fall(id, parent, 1, now)
+      status = 3
+    elseif blocked > 0 then
+      status = 2
     end
   end
   if status == 1 then

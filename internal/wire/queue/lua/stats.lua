@@ -5,9 +5,10 @@
 -- KEYS[4] dead    zset    ids by when they died
 -- KEYS[5] leases  zset    receipts by when their lease ends, in ms since 1970
 -- KEYS[6] config  hash    paused, concurrency, interval_us and burst of the rate, tat_us: its theoretical arrival time
+-- KEYS[7] blocked zset    see the part after
 -- ARGV[1] lanes   integer how many lanes there are
 -- Returns {messages, due, dead, running, oldest_ms: how long the oldest is ready, next_ms: until the next is due, -1 none,
--- paused 0|1, concurrency: 0 no limit, interval_us: 0 no limit, burst, ready of each lane, from rank 0 up}, all integers
+-- paused 0|1, concurrency: 0 no limit, interval_us: 0 no limit, burst, blocked, ready of each lane, from rank 0 up}, all integers
 local t = redis.call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
 local config = redis.call('HMGET', KEYS[6], 'paused', 'concurrency', 'interval_us', 'burst')
@@ -22,4 +23,4 @@ for rank = 0, ARGV[1] - 1 do
 end
 return {redis.call('HLEN', KEYS[1]), redis.call('ZCARD', KEYS[3]), redis.call('ZCARD', KEYS[4]), redis.call('ZCARD', KEYS[5]),
   now - oldest, due and math.max(due - now, 0) or -1, config[1] and 1 or 0, tonumber(config[2] or 0), tonumber(config[3] or 0),
-  tonumber(config[4] or 0), unpack(lanes)}
+  tonumber(config[4] or 0), redis.call('ZCARD', KEYS[7]), unpack(lanes)}
