@@ -76,7 +76,7 @@ func TestMessagesAndList(t *testing.T) {
 			t.Errorf("listed %d", i)
 		}
 		for _, err := range q.Messages(t.Context(), "q", queue.StateWaiting) {
-			if err == nil || err.Error() != `queue: state is "waiting"; want ready, due, running or dead` {
+			if err == nil || err.Error() != `queue: state is "waiting"; want ready, due, running, dead or blocked` {
 				t.Errorf("%v", err)
 			}
 		}
