@@ -270,9 +270,9 @@ func (h *health) tick() {
 	}
 }
 
-// ask sends a PING.
+// ask sends a PING. Close ends it: the caller would wait for a server that is silent.
 func (h *health) ask() {
-	ctx, cancel := context.WithTimeout(context.Background(), stepsPerDown*h.step)
+	ctx, cancel := context.WithTimeout(h.client.open, stepsPerDown*h.step)
 	defer cancel()
 	if h.ping(ctx) == nil {
 		h.heard()

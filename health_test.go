@@ -384,6 +384,27 @@ func TestPatient(t *testing.T) {
 	})
 }
 
+// Close doesn't wait for the PING that a silent server owes.
+func TestCloseLeavesASilentServer(t *testing.T) {
+	m := newMortal()
+	m.silent[""].Store(true)
+	inBubble(t, m, Options{}, func(t *testing.T, c *Client) {
+		ctx, cancel := context.WithCancel(t.Context())
+		called := make(chan error, 1)
+		go func() { called <- c.Do(ctx, Cmd{Name: "GET", Flags: ReadOnly}).Err }()
+		for m.pings.Load() == 0 {
+			await.Advance(10 * time.Millisecond)
+		}
+		cancel()
+		if err := <-called; !errors.Is(err, context.Canceled) {
+			t.Errorf("got %v", err)
+		}
+		if d := took(func() { _ = c.Close() }); d > 0 {
+			t.Errorf("Close took %v", d)
+		}
+	})
+}
+
 // With DownAfter below 0, calls end with their contexts alone.
 func TestNeverDown(t *testing.T) {
 	m := newMortal()

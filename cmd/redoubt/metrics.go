@@ -4,10 +4,12 @@ import (
 	"runtime/debug"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/redoubt-go/redoubt/internal/dashboard"
+	"github.com/redoubt-go/redoubt/internal/engine"
 	"github.com/redoubt-go/redoubt/internal/metrics"
 	"github.com/redoubt-go/redoubt/internal/server"
 )
@@ -19,6 +21,7 @@ type collector struct {
 	back     *backend
 	frontend *frontend
 	watcher  *dashboard.Watcher // nil: names are not read
+	reading  chan struct{}      // of capacity 1: holds a value while the engine is read
 }
 
 // metric describes one metric. by is the name of its label, or empty.
@@ -103,10 +106,38 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 		set.Names(c.watcher.Read())
 	}
 	if c.back.engine != nil {
-		set.Engine(c.back.engine.Stats(), c.back.fsyncs)
+		if st, ok := c.engineStats(); ok {
+			set.Engine(st, c.back.fsyncs)
+		}
 	}
 	if c.frontend.source != nil {
 		set.Certificate(c.frontend.source.Expires())
+	}
+}
+
+// enginePatience is how long a scrape waits for the engine.
+const enginePatience = time.Second
+
+// engineStats reads the engine. ok is false while a command holds keys for long, an endless script for example: then
+// the scrape lacks the metrics of the engine and has all others.
+func (c collector) engineStats() (st engine.Stats, ok bool) {
+	late := time.NewTimer(enginePatience)
+	defer late.Stop()
+	select {
+	case c.reading <- struct{}{}:
+	case <-late.C:
+		return st, false
+	}
+	answer := make(chan engine.Stats, 1)
+	go func() {
+		answer <- c.back.engine.Stats()
+		<-c.reading
+	}()
+	select {
+	case st = <-answer:
+		return st, true
+	case <-late.C:
+		return st, false
 	}
 }
 

@@ -97,7 +97,7 @@ func scrapes(t *testing.T) (all []scrapeOf) {
 		for _, line := range []string{
 			"SET k v", "GET k", "LOCK.ACQUIRE l 60000 ID a", "LOCK.ACQUIRE l 60000", "LOCK.ACQUIRE l 60000 BLOCK 1", "LOCK.EXTEND l b 60000",
 			"SEM.ACQUIRE s 2 60000", "QUEUE.PUT mail x", "QUEUE.PUT mail y", "QUEUE.TAKE mail 1 60000", "STOCK.SET item 10",
-			"LIMIT.TAKE r 1 1 3600000 1", "LIMIT.TAKE r 1 1 3600000 1", "SET rd:{bad\xff}:queue x",
+			"LIMIT.TAKE r 1 1 3600000 1", "LIMIT.TAKE r 1 1 3600000 1", "SET rd:{pages:1}:cache x", "SET rd:{bad\xff}:queue x",
 		} {
 			var args []any
 			for _, a := range strings.Fields(line) {
@@ -110,11 +110,12 @@ func scrapes(t *testing.T) (all []scrapeOf) {
 		var found scrapeOf
 		eventually(t, "the state of names is read", func() bool {
 			found = scrape(t, s, kind)
-			return len(found.families["redoubt_stock_units"].GetMetric()) > 0
+			return len(found.families["redoubt_stock_units"].GetMetric()) > 0 && len(found.families["redoubt_cache_entries"].GetMetric()) > 0
 		})
 		return found
 	}
 	ours := certtest.New(t)
+	ours.Sign("server")
 	s, plain, _, _ := startDoors(t, ours, "--dir", t.TempDir(), "--fsync", "always", "--maxmemory", "64mb")
 	all = append(all, one("engine", plain, s))
 	server := redistest.Start(t)

@@ -223,7 +223,7 @@ func serve(f serveFlags, signals <-chan os.Signal, stderr io.Writer) (err error)
 	}
 	defer f.frontend.close()
 	web, err := listenHTTP(f.http, life.sockets.Listen, func(w *webServer) (http.Handler, error) {
-		c := collector{srv: srv, back: back, frontend: &f.frontend}
+		c := collector{srv: srv, back: back, frontend: &f.frontend, reading: make(chan struct{}, 1)}
 		if f.metricsNames > 0 && srv.Client() != nil {
 			c.watcher = dashboard.NewWatcher(srv.Client(), srv.Takers, f.metricsNames)
 			w.closers = append(w.closers, c.watcher.Close)

@@ -241,7 +241,7 @@ func TestSecondSignal(t *testing.T) {
 	eventually(t, "it drains", func() bool { return strings.Contains(s.stderr.String(), `"msg":"draining"`) })
 	s.signal(syscall.SIGINT)
 	if code := s.wait(); code != 0 {
-		t.Errorf("exit %d", code)
+		t.Errorf("exit %d: %s", code, s.stderr.String())
 	}
 	mustContain(t, "log", s.stderr.String(), `"msg":"ended at once by a second signal","clients_left":1,"commands_cut":1,"took_seconds":`)
 	r.Resume()
@@ -308,7 +308,7 @@ func TestDrainStopsScripts(t *testing.T) {
 	}
 	s.signal(syscall.SIGTERM)
 	if code := s.wait(); code != 0 {
-		t.Errorf("exit %d", code)
+		t.Errorf("exit %d: %s", code, s.stderr.String())
 	}
 	mustContain(t, "log", s.stderr.String(), `"msg":"closed clients before all replies were sent","clients_left":3,"commands_cut":`)
 }

@@ -85,7 +85,7 @@ func TestOwnDirectivesRefused(t *testing.T) {
 		{"  redis: true\n  users:\n   - user hush\n", `f:5: conf: directive "users" has "user" and only a name; want`},
 		{"  redis: true\n  users:\n   - a b\n   - user c on hush +nosuch\n", `f:6: conf: directive "users" has the user "c": rule 2 is unknown; want one of`},
 		{"  redis: true\n  users:\n   - user c on hush +nosuch\n", `rule 3 is "+nosuch", and there is no such command`},
-		{"  redis: true\n  users:\n   - user c on (hush)\n", `rule 2 is a selector; they are not supported`},
+		{"  redis: true\n  users:\n   - user c on (hush)\n", `rule 2 is a selector whose rule 1 is unknown; want one of on, off, `},
 		{"  redis: true\n  users:\n   - user c on +@all #hush -@dangerous\n", `f:5: conf: directive "users" has a user with a rule that begins with #`},
 		{"  redis: true\n  users:\n   - a b\n   - a c\n", `f:6: conf: pool "a" has users with same name "a"`},
 		{"  replicas:\n   - 1.1.1.1:1 127.0.0.1:2\n", `f:3: conf: directive "replicas" needs redis: true beside it`},
