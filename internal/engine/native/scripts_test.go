@@ -93,6 +93,7 @@ var leftToLua = map[string]string{
 	"queue/lua/extend.lua":           "once in a third of a lease, for all messages of a consumer",
 	"queue/lua/find.lua":             "for people",
 	"queue/lua/list.lua":             "for people",
+	"queue/lua/part_after.lua":       "a part of others",
 	"queue/lua/part_place.lua":       "a part of others",
 	"queue/lua/pump.lua":             "many messages at once, which share what a script costs",
 	"queue/lua/put.lua":              "not shown hot by a profile",
