@@ -100,7 +100,7 @@ func scrapes(t *testing.T) (all []scrapeOf) {
 			"LIMIT.TAKE r 1 1 3600000 1", "LIMIT.TAKE r 1 1 3600000 1", "SET rd:{pages:1}:cache x", "SET rd:{bad\xff}:queue x",
 		} {
 			var args []any
-			for _, a := range strings.Fields(line) {
+			for a := range strings.FieldsSeq(line) {
 				args = append(args, a)
 			}
 			if err := c.Do(t.Context(), args...).Err(); err != nil && !errors.Is(err, redis.Nil) {

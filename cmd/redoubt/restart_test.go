@@ -160,11 +160,11 @@ func (c *crowd) disperse(t *testing.T) {
 	}
 }
 
-// grew waits until the clients have more replies.
-func (c *crowd) grew(t *testing.T, by int64) {
+// grew waits until the clients have 20 more replies.
+func (c *crowd) grew(t *testing.T) {
 	t.Helper()
 	before := c.acked.Load()
-	eventually(t, "replies", func() bool { return c.acked.Load() >= before+by })
+	eventually(t, "replies", func() bool { return c.acked.Load() >= before+20 })
 }
 
 // restartsUnder restarts a server n times while clients send, through each address.
@@ -177,12 +177,12 @@ func restartsUnder(t *testing.T, n int, l *lineage, addresses ...string) {
 	}
 	for range n {
 		for _, c := range crowds {
-			c.grew(t, 20)
+			c.grew(t)
 		}
 		l.handOver(t)
 	}
 	for _, c := range crowds {
-		c.grew(t, 20)
+		c.grew(t)
 		c.disperse(t)
 	}
 	if status, _ := l.get(t, "/readyz"); status != 200 {
@@ -264,7 +264,7 @@ func TestSuccessorFails(t *testing.T) {
 			write("user default on nonsense\n")
 			crowd := gather("unix", socket, "crowd", 2)
 			for n := 1; n <= 2; n++ {
-				crowd.grew(t, 20)
+				crowd.grew(t)
 				l.signal(syscall.SIGUSR2)
 				eventually(t, "it tells why", func() bool {
 					return strings.Count(l.stderr.String(), "it ended before it was ready: exit status 64") == n
@@ -273,7 +273,7 @@ func TestSuccessorFails(t *testing.T) {
 			mustContain(t, "the log", l.stderr.String(), `user "default": rule 2 is unknown`)
 			write("user default on nopass ~* &* +@all\n")
 			l.handOver(t)
-			crowd.grew(t, 20)
+			crowd.grew(t)
 			crowd.disperse(t)
 		})
 	}

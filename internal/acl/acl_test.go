@@ -87,7 +87,7 @@ func TestRefusesWithoutAllocation(t *testing.T) {
 	u, c, args, keys := example(t)
 	if n := testing.AllocsPerRun(100, func() {
 		if d := u.Refuses(c.Of(args), args, keys); d.Reason != acl.None {
-			t.Error(d.Error())
+			t.Error(d.Message())
 		}
 	}); n != 0 {
 		t.Errorf("%v allocations", n)

@@ -123,8 +123,8 @@ func (r Reason) String() string { return [...]string{"", "command", "key", "auth
 // Loggable reports whether ACL LOG has the denial.
 func (d *Denial) Loggable() bool { return d.Reason != None && d.Reason != bySort }
 
-// Error returns the error of Redis 7.0, or "" for none.
-func (d *Denial) Error() string {
+// Message returns the error of Redis 7.0, or "" for none.
+func (d *Denial) Message() string {
 	switch d.Reason {
 	case ByCommand:
 		return "NOPERM this user has no permissions to run the '" + d.Object + "' command"
@@ -132,6 +132,7 @@ func (d *Denial) Error() string {
 		return "NOPERM this user has no permissions to access one of the keys used as arguments"
 	case ByChannel:
 		return "NOPERM this user has no permissions to access one of the channels used as arguments"
+	case None, ByLogin, bySort:
 	}
 	return d.text
 }
@@ -145,6 +146,7 @@ func (d *Denial) InScript() string {
 		return "ERR The user executing the script can't access at least one of the keys mentioned in the command arguments"
 	case ByChannel:
 		return "ERR The user executing the script can't publish to the channel mentioned in the command"
+	case None, ByLogin, bySort:
 	}
 	return d.text
 }
@@ -158,6 +160,7 @@ func (d *Denial) DryRun() string {
 		return "This user has no permissions to access the '" + d.Object + "' key"
 	case ByChannel:
 		return "This user has no permissions to access the '" + d.Object + "' channel"
+	case None, ByLogin, bySort:
 	}
 	return d.text
 }
@@ -183,6 +186,7 @@ func (u *User) Refuses(c *Command, args [][]byte, keys []int) Denial {
 		d.Object = c.name
 	case ByKey, ByChannel:
 		d.Object = string(args[d.at])
+	case None, ByLogin, bySort:
 	}
 	return d
 }

@@ -102,7 +102,7 @@ var queueAdminCommands = []*Command{
 		Reply:      "A " + messageReply + ". The state is `ready`, `due`, `running`, `waiting` for others of its group, `blocked` by others that it comes after, or `dead`. A done message whose result is kept has the state `done` and the result as its payload. Null when the queue does not have the message.",
 		Errors:     queueErrors(docMessage, docFindRunning),
 		Notes:      []string{"Inside MULTI the command is one step, which fails if it would have to search more than 4000 running messages."},
-		Examples:   []Example{{"QUEUE.FIND mail welcome:43", "(nil)"}},
+		Examples:   []Example{{"QUEUE.FIND mail welcome:44", "(nil)"}},
 		Plan: func(env *Env, args [][]byte) Plan {
 			id := string(args[2])
 			if fault := length("ID", id, 1, queue.MaxID); fault != "" {

@@ -21,11 +21,8 @@ type Successor struct {
 
 	process *os.Process
 	sockets *Sockets
-	yield   *os.File
+	yield   *os.File // stays open until this process ends: the caller keeps the Successor
 }
-
-// yielded is the pipe to the successor. It stays open until this process ends.
-var yielded *os.File
 
 // patience is how long a successor may take until it is ready.
 const patience = time.Minute
@@ -88,7 +85,7 @@ func (s *Sockets) Start(ctx context.Context) (_ *Successor, err error) {
 	}()
 	kill := func(why error) error {
 		_ = cmd.Process.Kill()
-		<-ended
+		_ = <-ended
 		return why
 	}
 	select {
@@ -115,7 +112,6 @@ func (n *Successor) Yield() error {
 	if _, err := n.yield.Write([]byte{1}); err != nil {
 		return err
 	}
-	yielded = n.yield
 	n.sockets.giveUp()
 	return nil
 }

@@ -48,7 +48,7 @@ func (r *rights) refusalOfRedis(k *keySpec, args [][]byte) string {
 	if r.denial = r.user.Refuses(what, args, at); r.denial.Reason == acl.None && !ok && !r.user.AnyKey() {
 		return "ERR syntax error"
 	}
-	return r.denial.Error()
+	return r.denial.Message()
 }
 
 func (r *rights) refusalOfExtension(h *handler, args [][]byte) string {
@@ -58,7 +58,7 @@ func (r *rights) refusalOfExtension(h *handler, args [][]byte) string {
 	r.denial = r.user.Refuses(h.rights, args, h.command.Keys(len(args)))
 	inner := fenced(h, args)
 	if r.denial.Reason != acl.None || inner == nil {
-		return r.denial.Error()
+		return r.denial.Message()
 	}
 	k := lookupKeys(inner[0])
 	switch {
