@@ -76,8 +76,12 @@ func (s *Sockets) Start(ctx context.Context) (_ *Successor, err error) {
 	}
 	closeAll(files) // so that the end of the process ends the pipe
 	files = nil
-	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait() }()
+	var status error
+	ended := make(chan struct{})
+	go func() {
+		status = cmd.Wait()
+		close(ended)
+	}()
 	said := make(chan bool, 1)
 	go func() {
 		text, _ := io.ReadAll(ready)
@@ -85,7 +89,7 @@ func (s *Sockets) Start(ctx context.Context) (_ *Successor, err error) {
 	}()
 	kill := func(why error) error {
 		_ = cmd.Process.Kill()
-		_ = <-ended
+		<-ended
 		return why
 	}
 	select {
@@ -94,11 +98,11 @@ func (s *Sockets) Start(ctx context.Context) (_ *Successor, err error) {
 			return &Successor{Pid: cmd.Process.Pid, process: cmd.Process, sockets: s, yield: yield}, nil
 		}
 		select {
-		case err := <-ended:
-			if err == nil {
-				err = errors.New("exit status 0")
+		case <-ended:
+			if status == nil {
+				status = errors.New("exit status 0")
 			}
-			return nil, fmt.Errorf("it ended before it was ready: %w", err)
+			return nil, fmt.Errorf("it ended before it was ready: %w", status)
 		case <-ctx.Done():
 		}
 	case <-ctx.Done():
