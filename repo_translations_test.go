@@ -50,7 +50,7 @@ func translations(t *testing.T, check func(path, page, from, source string)) {
 	}
 }
 
-// englishOnly are the pages that exist in English only: for those who work on Redoubt, and a list of tests.
+// englishOnly are the pages that exist in English only: for developers of Redoubt, and a list of tests.
 var englishOnly = []string{"docs/decisions.md", "docs/promises.md"}
 
 // TestEveryPageIsTranslated checks that each page of docs/ has a page in Chinese at the same place.

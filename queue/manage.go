@@ -40,8 +40,8 @@ func (q *Queue[T]) CancelMany(ctx context.Context, name string, ids []string) ([
 }
 
 // Requeue resets the attempts of dead messages, makes them ready and returns how many
-// were dead. A message waits again for those of its [Request.After] that are in the queue. After an error it may have requeued more. It costs one round trip for each
-// 1000, and more for large messages.
+// were dead. A message waits again for the messages of its [Request.After] that the queue still has. After an error it
+// may have requeued more. It costs one round trip for each 1000, and more for large messages.
 func (q *Queue[T]) Requeue(ctx context.Context, name string, ids ...string) (n int, err error) {
 	keys, err := q.keysFor(name, ids)
 	if err != nil {

@@ -64,7 +64,7 @@ func New(name, rules string) (*User, error) {
 
 func newSelector() selector { return selector{allowed: make([]uint64, count/64+1)} }
 
-// selector adds a selector, of which rule has the rules in parentheses.
+// selector adds a selector. rule has its rules in parentheses.
 func (u *User) selector(rule string) (fault string) {
 	inner, closed := strings.CutSuffix(rule[1:], ")")
 	if !closed {

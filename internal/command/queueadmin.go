@@ -133,7 +133,7 @@ var queueAdminCommands = []*Command{
 		Arity:      -3,
 		Flags:      []string{"write", "denyoom", "noscript"},
 		Args:       []Arg{queueName, messageIDs},
-		Reply:      "Integer: how many were dead, and are now ready or wait for others of their group. A message waits again for those that it comes after and that are in the queue.",
+		Reply:      "Integer: how many were dead, and are now ready or wait for others of their group. A message waits again for the messages of its AFTER that the queue still has.",
 		Errors:     queueErrors(docMessage, docMany, docOneStep, "`TRYAGAIN redoubt: many messages wait for one that is done, and are not all released yet: requeue it again`"),
 		Notes:      []string{noteSteps},
 		Examples:   []Example{{"QUEUE.REQUEUE mail welcome:42", "(integer) 1"}},

@@ -12,7 +12,7 @@ type Stats struct {
 	Log                             *LogStats // nil: nothing is saved
 }
 
-// LogStats are those of the log.
+// LogStats are the size and the state of the log.
 type LogStats struct {
 	Bytes, BaseBytes int64     // of all files; of the base, which a compaction makes
 	Synced           time.Time // zero: never

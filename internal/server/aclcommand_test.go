@@ -128,7 +128,7 @@ func TestScriptOfFenceKeepsRights(t *testing.T) {
 }
 
 // TestACLLog: ACL LOG has what a real server's has: equal entries are one, of commands, keys, channels and logins, at
-// the top level, in transactions and on the engine in scripts. What redis.acl_check_cmd says no to isn't there.
+// the top level, in transactions and on the engine in scripts. It lacks the commands that redis.acl_check_cmd denies.
 func TestACLLog(t *testing.T) {
 	users := map[string]string{
 		"default": "on nopass ~* &* +@all", "app": "on >pw ~a* (%R~r* -@all +@read) resetchannels &news +@all -del", "admin": "on >pw ~* &* +@all",

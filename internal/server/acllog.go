@@ -26,7 +26,7 @@ type aclEntry struct {
 	at           time.Time
 }
 
-// The limits are those of Redis.
+// Redis has the same limits.
 const (
 	aclLogLen   = 128
 	aclLogScan  = 10 // the latest ones, among which an entry looks for its like

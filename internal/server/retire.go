@@ -129,7 +129,7 @@ func (o *output) keep(on bool) { //nolint:revive // the parameter is the state
 	o.mu.Unlock()
 }
 
-// silent reports whether nothing more has come from the client. What has come is in the buffer.
+// silent reports whether nothing more has come from the client. The buffer has the bytes that have come.
 func (*retirement) silent(c *session) bool {
 	_ = c.conn.SetReadDeadline(time.Now().Add(time.Millisecond)) // one in the past would not even look
 	err := c.read()

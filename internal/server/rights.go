@@ -22,7 +22,7 @@ type rights struct {
 func (r *rights) limited() bool { return r.user != nil }
 
 // refusal returns the error for a command that the user may not run, or "". It also refuses unknown commands,
-// such as those of a module, and arguments that hide the keys, because it can't check rights on them.
+// such as commands of a module, and arguments that hide the keys, because it can't check rights on them.
 func (r *rights) refusal(k *keySpec, h *handler, args [][]byte) string {
 	r.denial = acl.Denial{}
 	switch {

@@ -36,7 +36,7 @@ var Bounds = [...]time.Duration{
 	time.Second, 2 * time.Second, 5 * time.Second, 10 * time.Second,
 }
 
-// The fine buckets are those of a native histogram of Prometheus with this schema: eight for each power of two,
+// The fine buckets are a native histogram of Prometheus with this schema: eight for each power of two,
 // so each bound is 1.09 times the bound before it.
 const (
 	Schema = 3

@@ -25,7 +25,7 @@ const (
 	// MaxTime bounds delays, leases and all other times.
 	MaxTime = 10 * 365 * 24 * time.Hour
 
-	// MaxAfter is how many messages one may come after, and how many those of one put have together.
+	// MaxAfter is how many messages one may come after, and how many all messages of one put have together.
 	MaxAfter = 1000
 
 	maxHeaders = 65535 // bytes

@@ -18,7 +18,7 @@ local BLOCKED, LINKS, ENDED = 9, 10, 11
 -- part: after
 local ids = {}
 
--- What comes after others is first.
+-- Messages that come after others are first.
 local linked = redis.call('EXISTS', KEYS[LINKS], KEYS[ENDED]) > 0
 if linked then
   local blocked, links = redis.call('ZRANGE', KEYS[BLOCKED], 0, n - 1, 'WITHSCORES'), 0

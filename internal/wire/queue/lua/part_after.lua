@@ -1,6 +1,6 @@
 -- part_after.lua: functions for messages that come after others, the part of several scripts.
 -- It stands behind the part place and the locals BLOCKED, LINKS and ENDED, which are positions in KEYS.
--- KEYS[1..] keys   any     those of the script, in the same order: the hash {<name>}:queue, ids to envelopes; the zsets ready, groups, due
+-- KEYS[1..] keys   any     the keys of the script, in the same order: the hash {<name>}:queue, ids to envelopes; the zsets ready, groups, due
 -- and dead; the hash fails; and at the positions BLOCKED, LINKS and ENDED three more:
 -- BLOCKED is a zset: ids of messages, each with 1024 times when it is to be due, as in put.lua, plus how many it still waits for.
 -- LINKS is a zset, all of score 0, with two members for each message (parent) that a blocked one (child) waits for:
@@ -9,7 +9,7 @@
 -- 3 it was removed with all that comes after it
 -- Returns {queue: with these functions too}
 
--- What a message comes after, and whether also after a failure. See envelope.go.
+-- The messages that a message comes after, and whether also after a failure. See envelope.go.
 function queue.parents(envelope)
   local parents, flags, at = {}, string.byte(envelope) or 0, 4
   if flags < 16 or flags > 31 then return parents, false end
