@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -66,12 +67,10 @@ func (s *Sockets) Start(ctx context.Context) (_ *Successor, err error) {
 			_ = yield.Close()
 		}
 	}()
-	cmd := exec.Command(program, os.Args[1:]...) //nolint:gosec,noctx // this program, which outlives ctx
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
-	cmd.ExtraFiles = files
 	// The watchdog of systemd is told about this process.
-	cmd.Env = append(slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "WATCHDOG_PID=") }), about)
-	if err := cmd.Start(); err != nil {
+	env := append(slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "WATCHDOG_PID=") }), about)
+	process, err := start(env, append([]*os.File{os.Stdin, os.Stdout, os.Stderr}, files...))
+	if err != nil {
 		return nil, err
 	}
 	closeAll(files) // so that the end of the process ends the pipe
@@ -79,8 +78,11 @@ func (s *Sockets) Start(ctx context.Context) (_ *Successor, err error) {
 	var status error
 	ended := make(chan struct{})
 	go func() {
-		status = cmd.Wait()
-		close(ended)
+		defer close(ended)
+		state, err := process.Wait()
+		if status = err; err == nil && !state.Success() {
+			status = &exec.ExitError{ProcessState: state}
+		}
 	}()
 	said := make(chan bool, 1)
 	go func() {
@@ -88,14 +90,14 @@ func (s *Sockets) Start(ctx context.Context) (_ *Successor, err error) {
 		said <- len(text) > 0
 	}()
 	kill := func(why error) error {
-		_ = cmd.Process.Kill()
+		_ = process.Kill()
 		<-ended
 		return why
 	}
 	select {
 	case ok := <-said:
 		if ok {
-			return &Successor{Pid: cmd.Process.Pid, process: cmd.Process, sockets: s, yield: yield}, nil
+			return &Successor{Pid: process.Pid, process: process, sockets: s, yield: yield}, nil
 		}
 		select {
 		case <-ended:
@@ -108,6 +110,27 @@ func (s *Sockets) Start(ctx context.Context) (_ *Successor, err error) {
 	case <-ctx.Done():
 	}
 	return nil, kill(context.Cause(ctx))
+}
+
+// start starts this program with its arguments and these files. Package os/exec would set the sockets to blocking
+// mode, for this process too: then Accept holds a thread, and Close waits for the next client.
+func start(env []string, files []*os.File) (*os.Process, error) {
+	fds := make([]uintptr, len(files))
+	for i, f := range files {
+		c, err := f.SyscallConn()
+		if err == nil {
+			err = c.Control(func(fd uintptr) { fds[i] = fd })
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	pid, _, err := syscall.StartProcess(program, os.Args, &syscall.ProcAttr{Env: env, Files: fds})
+	runtime.KeepAlive(files)
+	if err != nil {
+		return nil, &os.PathError{Op: "fork/exec", Path: program, Err: err}
+	}
+	return os.FindProcess(pid)
 }
 
 // Yield gives the place of this process to the successor, which owns the paths of the unix sockets from now on. An error
