@@ -26,7 +26,8 @@ var updateAPI = flag.Bool("update-api", false, "write api.txt anew")
 var publicPackages = []string{
 	".", "bitmap", "bloom", "cache", "engine", "fence", "geo", "goredis", "hll", "lock", "lock/gocronlock",
 	"observe/otelobserve", "observe/promobserve", "queue", "engine/enginetest",
-	"ratelimit", "ratelimit/grpclimit", "ratelimit/httplimit", "ratelimit/policy", "redoubttest", "scan", "server", "stock", "ttlhash",
+	"ratelimit", "ratelimit/connectlimit", "ratelimit/fiberlimit", "ratelimit/grpclimit", "ratelimit/httplimit", "ratelimit/policy",
+	"redoubttest", "scan", "server", "stock", "ttlhash",
 }
 
 func TestAPIIsAnnounced(t *testing.T) {

@@ -38,7 +38,8 @@
 //   - [Concurrency]: n calls at the same time, each with a lease.
 //
 // [Leased] takes tokens of a Limiter in advance and decides in this process, almost
-// always without a round trip. Packages httplimit and grpclimit are middleware.
+// always without a round trip. Packages httplimit, grpclimit, connectlimit and
+// fiberlimit are middleware.
 //
 // # What is promised
 //

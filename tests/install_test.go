@@ -20,11 +20,13 @@ const rootModule = "github.com/redoubt-go/redoubt"
 
 // released are the modules that a release tags, by their directories.
 var released = map[string]string{
-	".":                   rootModule,
-	"lock/gocronlock":     rootModule + "/lock/gocronlock",
-	"observe/otelobserve": rootModule + "/observe/otelobserve",
-	"observe/promobserve": rootModule + "/observe/promobserve",
-	"ratelimit/grpclimit": rootModule + "/ratelimit/grpclimit",
+	".":                      rootModule,
+	"lock/gocronlock":        rootModule + "/lock/gocronlock",
+	"observe/otelobserve":    rootModule + "/observe/otelobserve",
+	"observe/promobserve":    rootModule + "/observe/promobserve",
+	"ratelimit/connectlimit": rootModule + "/ratelimit/connectlimit",
+	"ratelimit/fiberlimit":   rootModule + "/ratelimit/fiberlimit",
+	"ratelimit/grpclimit":    rootModule + "/ratelimit/grpclimit",
 }
 
 // TestReleasedModules publishes the tree in a module proxy of files. A program in an empty module gets the
@@ -71,6 +73,8 @@ func TestReleasedModules(t *testing.T) {
 	readmeGet, readmeMain := fromReadme(t)
 	for _, c := range []struct{ get, main string }{ // the others alone first
 		{rootModule + "/lock/gocronlock@latest", using("lock/gocronlock")},
+		{rootModule + "/ratelimit/connectlimit@latest", using("ratelimit/connectlimit")},
+		{rootModule + "/ratelimit/fiberlimit@latest", using("ratelimit/fiberlimit")},
 		{rootModule + "/ratelimit/grpclimit@latest", using("ratelimit/grpclimit")},
 		{rootModule + "/observe/promobserve@latest", using("observe/promobserve")},
 		{rootModule + "/observe/otelobserve@latest", using("observe/otelobserve")},

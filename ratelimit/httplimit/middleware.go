@@ -1,12 +1,9 @@
 package httplimit
 
 import (
-	"encoding/json"
 	"net/http"
-	"strconv"
 	"time"
 
-	"github.com/redoubt-go/redoubt/ratelimit"
 	"github.com/redoubt-go/redoubt/ratelimit/policy"
 )
 
@@ -92,39 +89,17 @@ func (m *Middleware) Wrap(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		if a.RetryAfter != ratelimit.Never {
-			w.Header().Set("Retry-After", strconv.FormatInt(max(1, policy.Seconds(a.RetryAfter)), 10))
+		if after := a.RetrySeconds(); after != "" {
+			w.Header().Set(policy.RetryField, after)
 		}
-		switch {
-		case a.Verdict == policy.Failed:
-			problem{
-				Type: "about:blank", Title: http.StatusText(http.StatusServiceUnavailable), Status: http.StatusServiceUnavailable,
-				Detail: "The rate limit can't be checked at the moment.",
-			}.write(w)
-		case m.refused != nil:
+		if a.Verdict == policy.Refused && m.refused != nil {
 			m.refused.ServeHTTP(w, r)
-		default:
-			problem{
-				Type:  "https://iana.org/assignments/http-problem-types#quota-exceeded",
-				Title: "Request cannot be satisfied as assigned quota has been exceeded", Status: http.StatusTooManyRequests,
-				Violated: []string{a.Policy},
-			}.write(w)
+			return
 		}
+		status, body := a.Problem()
+		w.Header().Set("Content-Type", policy.ProblemType)
+		w.Header().Set("Cache-Control", "no-store") // it is valid only now
+		w.WriteHeader(status)
+		_, _ = w.Write(body) // the client may have hung up
 	})
-}
-
-// A problem is a body of RFC 9457, with the member of the draft.
-type problem struct {
-	Type     string   `json:"type"`
-	Title    string   `json:"title"`
-	Status   int      `json:"status"`
-	Detail   string   `json:"detail,omitempty"`
-	Violated []string `json:"violated-policies,omitempty"`
-}
-
-func (p problem) write(w http.ResponseWriter) {
-	w.Header().Set("Content-Type", "application/problem+json")
-	w.Header().Set("Cache-Control", "no-store") // it is valid only now
-	w.WriteHeader(p.Status)
-	_ = json.NewEncoder(w).Encode(p) // the client may have hung up
 }

@@ -1,6 +1,6 @@
 // Package policy checks requests against several named limits, in any protocol.
-// Packages httplimit and grpclimit are built on it; use it for middleware of another
-// framework.
+// Packages httplimit, grpclimit, connectlimit and fiberlimit are built on it; use it for middleware of another
+// framework. [NewClient] is for the other side: it makes the calls of clients wait.
 //
 //	set, err := policy.New(policy.Options[*Request]{Policies: []policy.Policy[*Request]{
 //		{Name: "api", Limiter: limits, Key: func(r *Request) string { return r.User }},
@@ -24,6 +24,8 @@
 //     its limit, and is not refunded; see ratelimit.Options.OnFailure.
 //   - A request holds its place of a concurrency limit until End, and the place is
 //     extended meanwhile.
+//   - A call of a client waits for its token, is refused if that comes after its deadline, and passes or fails as the
+//     options decide when the limiter fails.
 //   - No key makes a name that the server refuses, or a name of another policy.
 //
 // docs/promises.md names the tests that check each promise.

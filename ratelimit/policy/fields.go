@@ -1,6 +1,8 @@
 package policy
 
 import (
+	"encoding/json"
+	"net/http"
 	"strconv"
 	"strings"
 	"time"
@@ -14,6 +16,12 @@ const (
 	PolicyField = "RateLimit-Policy"
 	LimitField  = "RateLimit"
 )
+
+// RetryField is the header field with the value of [Admission.RetrySeconds].
+const RetryField = "Retry-After"
+
+// ProblemType is the media type of problem details.
+const ProblemType = "application/problem+json"
 
 // Fields returns the values of the header fields RateLimit-Policy and RateLimit. They are
 // empty when no policy answered.
@@ -47,6 +55,42 @@ func (a *Admission) Fields() (policies, limits string) {
 		}
 	}
 	return p.String(), l.String()
+}
+
+// RetrySeconds returns the value of the header field Retry-After: 1 second or more. It is empty when the
+// request may be served, and when it can never pass.
+func (a *Admission) RetrySeconds() string {
+	if a.Verdict == Allowed || a.RetryAfter == ratelimit.Never {
+		return ""
+	}
+	return integer(max(1, Seconds(a.RetryAfter)))
+}
+
+// Problem returns the status and the problem details (RFC 9457) that answer an HTTP request that must not be
+// served: 429 with the draft's type quota-exceeded, or 503 if the verdict is [Failed].
+func (a *Admission) Problem() (status int, body []byte) {
+	p := problem{
+		Type:  "https://iana.org/assignments/http-problem-types#quota-exceeded",
+		Title: "Request cannot be satisfied as assigned quota has been exceeded", Status: http.StatusTooManyRequests,
+		Violated: []string{a.Policy},
+	}
+	if a.Verdict == Failed {
+		p = problem{
+			Type: "about:blank", Title: http.StatusText(http.StatusServiceUnavailable), Status: http.StatusServiceUnavailable,
+			Detail: "The rate limit can't be checked at the moment.",
+		}
+	}
+	body, _ = json.Marshal(p) // strings and a number
+	return p.Status, append(body, '\n')
+}
+
+// A problem is a body of RFC 9457, with the member of the draft.
+type problem struct {
+	Type     string   `json:"type"`
+	Title    string   `json:"title"`
+	Status   int      `json:"status"`
+	Detail   string   `json:"detail,omitempty"`
+	Violated []string `json:"violated-policies,omitempty"`
 }
 
 // window is the time in which a burst comes back, in whole intervals of the limiter.

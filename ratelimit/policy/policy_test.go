@@ -291,3 +291,68 @@ func TestFields(t *testing.T) {
 		}
 	}
 }
+
+func TestProblem(t *testing.T) {
+	for _, c := range []struct {
+		a           policy.Admission
+		retry, body string
+		status      int
+	}{
+		{policy.Admission{Verdict: policy.Refused, Policy: `a"b`, RetryAfter: 1001 * time.Millisecond}, "2", `"status":429,"violated-policies":["a\"b"]}`, 429},
+		{policy.Admission{Verdict: policy.Refused, RetryAfter: ratelimit.Never}, "", `"title":"Request cannot`, 429},
+		{policy.Admission{Verdict: policy.Refused, RetryAfter: 1}, "1", `#quota-exceeded"`, 429},
+		{policy.Admission{Verdict: policy.Failed, Policy: "api", RetryAfter: time.Second}, "1", `{"type":"about:blank","title":"Service Unavailable","status":503,"detail":"`, 503},
+	} {
+		status, body := c.a.Problem()
+		if status != c.status || !strings.Contains(string(body), c.body) || c.a.RetrySeconds() != c.retry {
+			t.Errorf("%+v: %d, retry %q\n%s", c.a, status, c.a.RetrySeconds(), body)
+		}
+	}
+	if got := new(policy.Admission).RetrySeconds(); got != "" {
+		t.Errorf("an allowed request: retry %q", got)
+	}
+}
+
+// A waiting limiter returns what it is told to.
+type waiting struct{ err error }
+
+func (w waiting) Wait(context.Context, string) error { return w.err }
+
+// Promise: A call of a client waits for its token, is refused if that comes after its deadline, and passes or fails
+// as the options decide when the limiter fails.
+func TestClient(t *testing.T) {
+	boom := errors.New("boom")
+	ended, end := context.WithCancel(t.Context())
+	end()
+	for _, c := range []struct {
+		ctx     context.Context //nolint:containedctx // a table
+		err     error
+		failure policy.FailureMode
+		want    policy.Verdict
+		is      error
+		told    int
+	}{
+		{t.Context(), nil, policy.FailClosed, policy.Allowed, nil, 0},
+		{t.Context(), ratelimit.ErrTooLate, policy.FailOpen, policy.Refused, ratelimit.ErrTooLate, 0},
+		{t.Context(), ratelimit.ErrExceedsBurst, policy.FailOpen, policy.Refused, ratelimit.ErrExceedsBurst, 0},
+		{t.Context(), boom, policy.FailOpen, policy.Allowed, nil, 1},
+		{t.Context(), boom, policy.FailClosed, policy.Failed, boom, 1},
+		{ended, boom, policy.FailOpen, policy.Failed, context.Canceled, 0},
+	} {
+		told := 0
+		client, err := policy.NewClient(policy.ClientOptions[string]{
+			Limiter: waiting{c.err}, Name: "api", Key: itself, OnFailure: c.failure,
+			OnError: func(string, error) { told++ },
+		})
+		must(t, err)
+		if got, err := client.Wait(c.ctx, "me"); got != c.want || !errors.Is(err, c.is) || told != c.told {
+			t.Errorf("%+v: %v, %v, told %d times", c, got, err, told)
+		}
+	}
+	_, err := policy.NewClient(policy.ClientOptions[string]{OnFailure: 7})
+	for _, want := range []string{"Limiter is nil", "Name is empty", "OnFailure is 7"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v\nwant %q", err, want)
+		}
+	}
+}
