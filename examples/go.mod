@@ -5,7 +5,6 @@ go 1.26.0
 replace github.com/redoubt-go/redoubt => ../
 
 require (
-	github.com/netresearch/go-cron v0.9.1
 	github.com/redis/go-redis/v9 v9.23.0
 	github.com/redoubt-go/redoubt v0.1.0
 	modernc.org/sqlite v1.60.0

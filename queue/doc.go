@@ -38,7 +38,11 @@
 //     them. It dies when one of them dies or is removed, unless it ignores failures.
 //   - A consumer that stops hands back its unfinished messages, counts no failure, and
 //     keeps to its grace period.
-//   - Each time of a schedule is put once, by any number of schedulers.
+//   - Each time of a schedule is put once, by any number of schedulers, whenever one of them dies.
+//     A message of a schedule is put when its time has come, by the server's clock, and not before.
+//     What becomes of missed times is what the schedule says.
+//   - A change of a schedule counts once the call has returned. A schedule that can't be read, or
+//     is refused, stops no other.
 //
 // Redis replicates asynchronously: a failover may lose the last puts and repeat messages
 // that were done, as a crash of the machine may with appendfsync everysec. A server that
@@ -65,7 +69,14 @@ package queue
 //	….queue:ended   zset  id → 0 done, 1 dead, 2 or 3 removed: its links are not all taken away
 //
 // Further keys exist for a limited time: queue:take:… of a consumer, queue:result:… and
-// queue:unique:…. An empty queue keeps only its settings.
+// queue:unique:…. An empty queue keeps only its settings and schedules.
+//
+// A queue with schedules has three keys more: queue:schedules, a hash of what was put;
+// queue:states, a hash of where each stands, as a text; queue:ticks, a sorted set of ids by
+// their next time. A scheduler reads what is due and computes the next time. Then a script
+// compares the state with the one that was read, puts the messages and sets the next state.
+// So of several schedulers one succeeds, and a change in between makes all of them fail. The
+// key {schedules}:queue:scheduled has the names of all queues with schedules, for redoubt serve.
 //
 // A consumer makes one kind of call, the pump. It settles messages whose handlers have
 // returned, makes messages ready that are due or abandoned, takes as many messages as

@@ -11,7 +11,7 @@ import (
 // EventKind says what an [Event] reports.
 type EventKind string
 
-// The kinds of events. All but ServerError are about one message.
+// The kinds of events. All but ServerError and BadSchedule are about one message.
 const (
 	// Started: a handler begins to work on the message.
 	Started EventKind = "started"
@@ -31,6 +31,8 @@ const (
 	// ServerError: the server can't be reached, refuses a call, or may evict keys: see
 	// [ErrEviction]. The consumer goes on.
 	ServerError EventKind = "server error"
+	// BadSchedule: [Schedules.Run] can't work with a schedule, and goes on with the others.
+	BadSchedule EventKind = "bad schedule"
 )
 
 // An Event reports what a consumer or a scheduler did. See [Options.OnEvent].
@@ -38,7 +40,7 @@ type Event struct {
 	Kind EventKind
 	// Queue is the queue's name.
 	Queue string
-	// Job is the message; nil for ServerError.
+	// Job is the message; nil for ServerError and BadSchedule.
 	Job *Job
 	// Err is the handler's error, or the error of the server.
 	Err error
@@ -71,7 +73,7 @@ func Log(logger *slog.Logger) func(ctx context.Context, e Event) {
 		switch e.Kind {
 		case Retried, Lost:
 			level = slog.LevelWarn
-		case Died, ServerError:
+		case Died, ServerError, BadSchedule:
 			level = slog.LevelError
 		default:
 		}

@@ -232,7 +232,6 @@ func ExampleQueue_PutRequest() {
 	// -> digest
 }
 
-// Once an hour, however many processes run this.
 // A report is made when all of its parts are done.
 func ExampleRequest_after() {
 	ctx := context.Background()
@@ -257,23 +256,39 @@ func ExampleRequest_after() {
 	// write the report
 }
 
-func ExampleQueue_Schedule() {
-	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond) // a service would go on
-	defer cancel()
-	reports, err := queue.New[string](connect(), queue.Options{})
+// A report on weekdays at nine in Shanghai, however many processes run this.
+func ExampleSchedules() {
+	ctx := context.Background()
+	jobs, err := queue.New[string](connect(), queue.Options{})
 	check(err)
-	hourly, err := queue.Every(time.Hour)
-	check(err)
-	err = reports.Schedule(ctx, "reports", queue.Entry[string]{
-		ID: "sales", Schedule: hourly, Request: queue.Request[string]{Value: "sales"},
+	schedules := queue.NewSchedules(jobs)
+	_, err = schedules.Put(ctx, "jobs", queue.Schedule[string]{
+		ID: "report", Cron: "0 9 * * MON-FRI", Zone: "Asia/Shanghai", Request: queue.Request[string]{Value: "sales"},
 	})
 	check(err)
-	for m, err := range reports.Messages(context.Background(), "reports", queue.StateDue) {
+	_, err = schedules.Put(ctx, "jobs", queue.Schedule[string]{
+		ID: "tick", Every: time.Second, Limit: 1, Request: queue.Request[string]{Value: "the clock ticks"},
+	})
+	check(err)
+
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() { check(schedules.Run(ctx, "jobs")) }() // beside the consumer, in each process
+	err = jobs.Run(ctx, "jobs", func(_ context.Context, d *queue.Delivery[string]) error {
+		fmt.Println(d.Value)
+		cancel() // a service would go on
+		return nil
+	}, queue.RunOptions{})
+	check(err)
+
+	for s, err := range schedules.All(context.Background(), "jobs") {
 		check(err)
-		fmt.Println("sales at minute", m.When.Minute())
+		fmt.Println(s.ID, s.Cron, s.Every, s.Count, s.Next.IsZero())
 	}
 	// Output:
-	// sales at minute 0
+	// the clock ticks
+	// report 0 9 * * MON-FRI 0s 0 false
+	// tick  1s 1 true
 }
 
 // Each subscriber gets each message.

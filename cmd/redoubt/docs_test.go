@@ -20,8 +20,8 @@ var update = flag.Bool("update", false, "write the tables of flags into docs/cli
 
 const docsFile = "../../docs/cli.md"
 
-// likeAnother are commands with the same flags as another: lock, queue cancel, stock info, cache stats.
-var likeAnother = []string{"lock run", "queue pause", "queue resume", "stock set", "stock add", "cache get", "cache invalidate"}
+// likeAnother are commands with the same flags as another: lock, queue cancel, queue schedule remove, stock info, cache stats.
+var likeAnother = []string{"lock run", "queue pause", "queue resume", "queue schedule pause", "queue schedule resume", "stock set", "stock add", "cache get", "cache invalidate"}
 
 // TestDocs: docs/cli.md has the tables of all flags.
 func TestDocs(t *testing.T) {

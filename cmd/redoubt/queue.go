@@ -17,7 +17,7 @@ func newQueue() *cobra.Command {
 		Use:   "queue",
 		Short: "List queues, put and take messages, and handle failed ones",
 		Long: `List and count queues, put and take messages, list, requeue and delete dead messages,
-cancel messages, and pause, resume and drain queues. The library's package queue and
+cancel messages, pause, resume and drain queues, and keep schedules. The library's package queue and
 the QUEUE commands use the same queues.
 
 Exit codes: 0 done, 1 not all could be done, 64 wrong usage, 69 no server, 75 there
@@ -31,7 +31,7 @@ was no message to take.`,
 			"Pause the queue NAME: no consumer gets a message until you resume it. Running\nmessages continue, and producers can still put messages.", (*queue.Queue[[]byte]).Pause),
 		newQueueSwitch("resume NAME", "Let consumers take messages from a paused queue again",
 			"Resume the queue NAME: consumers get messages again.", (*queue.Queue[[]byte]).Resume),
-		newQueueDrain())
+		newQueueDrain(), newQueueSchedule())
 	return cmd
 }
 

@@ -16,8 +16,7 @@ import (
 	"strings"
 	"syscall"
 	"time"
-
-	"github.com/netresearch/go-cron"
+	_ "time/tzdata" // on a machine without time zones
 
 	"github.com/redoubt-go/redoubt"
 	_ "github.com/redoubt-go/redoubt/goredis" // opens redis:// and its relatives
@@ -44,8 +43,8 @@ func run(ctx context.Context, url string, number, processes int) error {
 	return parent(ctx, url, processes)
 }
 
-// work is one process of the service. All processes do the same: each puts the messages of the schedules
-// into the queue, and takes messages out of it. The queue takes the message for each time once.
+// work is one process of the service. All processes do the same: each puts the schedules, runs them, and
+// takes messages out of the queue. The server takes the message of each time once.
 func work(ctx context.Context, url string, number int) error {
 	client, err := redoubt.Open(ctx, url, redoubt.Options{Prefix: "example-schedules"})
 	if err != nil {
@@ -60,17 +59,15 @@ func work(ctx context.Context, url string, number int) error {
 	if err != nil {
 		return err
 	}
-	everySecond, err := queue.Every(time.Second)
-	if err != nil {
-		return err
-	}
-	weekdaysAtNine, err := cron.ParseStandard("CRON_TZ=Asia/Shanghai 0 9 * * MON-FRI")
-	if err != nil {
-		return err
-	}
-	entries := []queue.Entry[string]{
-		{ID: "tick", Schedule: everySecond, Request: queue.Request[string]{Value: "the clock ticks"}},
-		{ID: "report", Schedule: weekdaysAtNine, Request: queue.Request[string]{Value: "the report is written"}},
+	schedules := queue.NewSchedules(jobs)
+	for _, s := range []queue.Schedule[string]{
+		{ID: "tick", Every: time.Second, CatchUp: queue.CatchUpSkip, Request: queue.Request[string]{Value: "the clock ticks"}},
+		{ID: "report", Cron: "0 9 * * MON-FRI", Zone: "Asia/Shanghai", Request: queue.Request[string]{Value: "the report is written"}},
+	} {
+		// Each process may put them: a schedule that is there goes on where it stands.
+		if _, err := schedules.Put(ctx, "jobs", s); err != nil {
+			return err
+		}
 	}
 
 	ctx, cancel := context.WithCancel(ctx)
@@ -78,7 +75,7 @@ func work(ctx context.Context, url string, number int) error {
 	scheduled := make(chan error, 1)
 	go func() {
 		defer cancel() // an error ends the consumer too
-		scheduled <- jobs.Schedule(ctx, "jobs", entries...)
+		scheduled <- schedules.Run(ctx, "jobs")
 	}()
 	err = jobs.Run(ctx, "jobs", func(_ context.Context, d *queue.Delivery[string]) error {
 		fmt.Printf("process %d runs %s: %s\n", number, d.ID, d.Value) // the ID has the entry's ID and the time

@@ -172,7 +172,7 @@ func Lookup(name string) *Command {
 	return nil
 }
 
-var table = explained(slices.Concat(throttleCommands, limitCommands, lockCommands, lockAdminCommands, semaphoreCommands, semaphoreAdminCommands, fenceCommands, queueCommands, queueAdminCommands, stockCommands, bloomCommands, hashCommands, geoCommands))
+var table = explained(slices.Concat(throttleCommands, limitCommands, lockCommands, lockAdminCommands, semaphoreCommands, semaphoreAdminCommands, fenceCommands, queueCommands, queueAdminCommands, queueScheduleCommands, stockCommands, bloomCommands, hashCommands, geoCommands))
 
 // CheckArity returns the error for a wrong number of arguments, or "".
 func (c *Command) CheckArity(n int) string {

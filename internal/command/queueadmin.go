@@ -36,12 +36,12 @@ var (
 
 var listStates = []queue.State{queue.StateReady, queue.StateDue, queue.StateRunning, queue.StateDead, queue.StateBlocked}
 
-// queueSwitch returns a command on a queue that replies OK.
-func queueSwitch(name, summary string, cmd func(wire.Keys) redoubt.Cmd) *Command {
+// queueSwitch returns a command on a queue, or on one of its schedules, that replies OK.
+func queueSwitch(name, summary string, cmd func(wire.Keys) redoubt.Cmd, schedule func(ctx context.Context, client *redoubt.Client, name, id string) error) *Command {
 	return queueCommand(Command{
-		Name: name, Summary: summary, Complexity: "O(1)", Arity: 2, Flags: []string{"write", "denyoom", "noscript", "fast"},
-		Args: []Arg{queueName}, Reply: "OK.", Errors: queueErrors(), Examples: []Example{{name + " mail", "OK"}},
-		Plan: func(env *Env, args [][]byte) Plan { return env.planQueue(args[1], cmd, appendOK) },
+		Name: name, Summary: summary, Complexity: "O(1)", Arity: -2, Flags: []string{"write", "denyoom", "noscript", "fast"},
+		Args: []Arg{queueName, scheduleArg}, Reply: "OK.", Errors: queueErrors(docSyntax, docNoSchedule, docAlone, docOtherBase), Examples: []Example{{name + " mail", "OK"}},
+		Plan: func(env *Env, args [][]byte) Plan { return planSwitch(env, args, cmd, schedule) },
 	})
 }
 
@@ -208,8 +208,8 @@ var queueAdminCommands = []*Command{
 			})
 		},
 	},
-	queueSwitch("QUEUE.PAUSE", "Stops consumers from taking messages. Running messages go on, and messages can be put.", wire.PauseCmd),
-	queueSwitch("QUEUE.RESUME", "Ends a pause.", wire.ResumeCmd),
+	queueSwitch("QUEUE.PAUSE", "Stops consumers from taking messages. Running messages go on, and messages can be put. Or stops a schedule.", wire.PauseCmd, wire.PauseSchedule),
+	queueSwitch("QUEUE.RESUME", "Ends a pause, of a queue or of a schedule. A schedule goes on with its first time after now.", wire.ResumeCmd, wire.ResumeSchedule),
 	queueCommand(Command{
 		Name:       "QUEUE.LIMIT",
 		Summary:    "Limits how many messages run at once, and how fast all consumers together take them.",
@@ -241,18 +241,9 @@ func appendOK(dst []byte, _ resp.Protocol, r redoubt.Reply) []byte {
 }
 
 func (env *Env) planMessages(name []byte, state queue.State, count []byte, rest [][]byte) Plan {
-	n, fault := milliseconds("count", count, 1, wire.MaxSettle)
+	n, from, fault := pageOf(count, rest)
 	if fault != "" {
 		return Plan{Err: fault}
-	}
-	from := int64(0)
-	switch {
-	case len(rest) == 2 && bytes.EqualFold(rest[0], []byte("FROM")):
-		if from, fault = milliseconds("FROM", rest[1], 0, maxFrom); fault != "" {
-			return Plan{Err: fault}
-		}
-	case len(rest) > 0:
-		return Plan{Err: syntaxAt(rest[0])}
 	}
 	keys, err := wire.KeysOf(env.Client, string(name))
 	if err != nil {

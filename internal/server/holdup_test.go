@@ -230,6 +230,16 @@ func queued(n, size int) func(h *holdup) {
 	}
 }
 
+// scheduled gives the queue n schedules.
+func scheduled(n, size int) func(h *holdup) {
+	payload := strings.Repeat("x", size)
+	return func(h *holdup) {
+		h.many(n, func(i int) []string {
+			return []string{"QUEUE.SCHEDULE", "q", strconv.Itoa(i), payload, "EVERY", "3600000"}
+		})
+	}
+}
+
 // takenBy takes n messages of the queue and returns their receipts.
 func takenBy(h *holdup, n int) (receipts []string) {
 	h.Helper()

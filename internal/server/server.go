@@ -103,6 +103,9 @@ func New(opts Options) (*Server, error) {
 	s.startPollers()
 	s.wg.Add(1)
 	go s.tick()
+	if s.env != nil {
+		s.wg.Go(s.runSchedules)
+	}
 	return s, nil
 }
 

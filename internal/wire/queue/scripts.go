@@ -24,6 +24,10 @@ var (
 	configScript  = scripts.Script("config")
 	statsScript   = scripts.Script("stats")
 	timeScript    = scripts.Script("time")
+
+	scheduleScript   = scripts.Script("schedule")
+	unscheduleScript = scripts.Script("unschedule")
+	scheduledScript  = scripts.Script("scheduled")
 )
 
 // Scripts returns the scripts of this package, for servers that load them ahead of use.
