@@ -40,7 +40,7 @@
 //     keeps to its grace period.
 //   - Each time of a schedule is put once, by any number of schedulers, whenever one of them dies.
 //     A message of a schedule is put when its time has come, by the server's clock, and not before.
-//     What becomes of missed times is what the schedule says.
+//     The schedule says what becomes of missed times.
 //   - A change of a schedule counts once the call has returned. A schedule that can't be read, or
 //     is refused, stops no other.
 //

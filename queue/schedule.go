@@ -141,7 +141,7 @@ func (s *Schedules[T]) Remove(ctx context.Context, name string, ids ...string) (
 
 // A ScheduleInfo is a schedule of a queue, and how it stands.
 type ScheduleInfo struct {
-	// ID, Cron, Zone, Every, CatchUp, Start, End and Limit are those of [Schedule].
+	// ID, Cron, Zone, Every, CatchUp, Start, End and Limit are as in [Schedule].
 	ID         string
 	Cron       string
 	Zone       string

@@ -119,7 +119,7 @@ func TestScheduleTimes(t *testing.T) {
 	})
 }
 
-// Promise: What becomes of missed times is what the schedule says: one message, none, or all of them, in
+// Promise: The schedule says what becomes of missed times: one message, none, or all of them, in
 // their order.
 func TestScheduleCatchUp(t *testing.T) {
 	eachTimetable(t, func(t *testing.T, tt *timetable) {

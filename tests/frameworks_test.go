@@ -63,7 +63,7 @@ func show(handler http.Handler, inside *func()) {
 	server := httptest.NewServer(handler)
 	defer server.Close()
 	get := func() {
-		res, err := server.Client().Get(server.URL + "/hello") //nolint:noctx // a short test
+		res, err := server.Client().Get(server.URL + "/hello")
 		if err != nil {
 			panic(err)
 		}

@@ -101,8 +101,8 @@ func (f cronField) parse(text string) (set uint64, err error) {
 				return 0, fmt.Errorf("%s is %q; want a step from 1 to %d", f.name, part, f.most)
 			}
 		}
-		switch from, to, ranged := strings.Cut(span, "-"); {
-		case span == "*" || span == "?":
+		switch from, to, ranged := strings.Cut(span, "-"); span {
+		case "*", "?":
 			if f.most == 7 {
 				high = 6 // each day of the week once
 			}

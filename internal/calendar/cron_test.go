@@ -63,7 +63,7 @@ func follows(t *testing.T, expr, zone, from, want string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, w := range strings.Fields(want) {
+	for w := range strings.FieldsSeq(want) {
 		at = cron.Next(at, loc)
 		if got := at.Format(time.RFC3339); got != w {
 			t.Errorf("%q in %s after %s: %s, want %s", expr, zone, from, got, w)

@@ -42,7 +42,7 @@ func limiter(t *testing.T, client *redoubt.Client, l ratelimit.Limit) *ratelimit
 	return limits
 }
 
-// protocols are those of Connect, with the option of a client.
+// protocols are the protocols of Connect, with the option of a client.
 var protocols = map[string]connect.ClientOption{
 	"connect":  connect.WithProtoJSON(),
 	"grpc":     connect.WithGRPC(),
@@ -256,7 +256,7 @@ func TestLostPlaceEndsTheStream(t *testing.T) {
 	})
 }
 
-// Promise: Keys are those of httplimit, the procedure, or a function of the program.
+// Promise: Keys come from httplimit, the procedure, or a function of the program.
 func TestKeys(t *testing.T) {
 	call := func(addr, forwarded string) *connectlimit.Call {
 		return &connectlimit.Call{

@@ -56,8 +56,7 @@ func Example() {
 	ping := connect.NewClient[emptypb.Empty, emptypb.Empty](server.Client(), server.URL+procedure)
 	for range 3 {
 		_, err := ping.CallUnary(context.Background(), connect.NewRequest(&emptypb.Empty{}))
-		var refused *connect.Error
-		if errors.As(err, &refused) {
+		if refused, ok := errors.AsType[*connect.Error](err); ok {
 			fmt.Println(refused, "- retry after", refused.Meta().Get("Retry-After"), "s")
 		} else {
 			fmt.Println("answered", err)

@@ -177,7 +177,7 @@ func TestConcurrentRequests(t *testing.T) {
 	})
 }
 
-// Promise: Keys are those of httplimit, also where a field stands in a request several times, or a function of the
+// Promise: Keys come from httplimit, also where a field stands in a request several times, or a function of the
 // program.
 func TestKeys(t *testing.T) {
 	clients, err := httplimit.ClientIP(httplimit.IPOptions{Trusted: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("10.0.0.0/8")}})

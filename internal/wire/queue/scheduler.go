@@ -285,7 +285,7 @@ func (k *kicks) take() []string {
 	return names
 }
 
-// allKicks are those of all schedulers of a client.
+// allKicks are the kicks of all schedulers of a client.
 type allKicks struct {
 	mu sync.Mutex
 	of []*kicks // guarded by mu

@@ -104,7 +104,7 @@ func changeSchedule(ctx context.Context, client *redoubt.Client, keys Keys, id, 
 }
 
 // PutSchedule puts a schedule into a queue, or replaces the one with its id, and returns how it stands. If the
-// times are those of before, the schedule goes on where it stands. With other times it begins anew. A paused schedule
+// times are the same as before, the schedule goes on where it stands. With other times it begins anew. A paused schedule
 // stays paused.
 func PutSchedule(ctx context.Context, client *redoubt.Client, name string, s Schedule) (ScheduleInfo, error) {
 	keys, err := KeysOf(client, name)
@@ -233,7 +233,7 @@ type ScheduleInfo struct {
 	Err error
 }
 
-// SchedulesCmd lists schedules of a queue by their next time, at most count, 1 to [MaxSettle], from 0 up. Those
+// SchedulesCmd lists schedules of a queue by their next time, at most count, 1 to [MaxSettle], from 0 up. Schedules
 // without a next time come last.
 func SchedulesCmd(keys Keys, from, count int) redoubt.Cmd {
 	return redoubt.Cmd{
