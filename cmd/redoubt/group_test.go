@@ -256,7 +256,7 @@ func TestServeGroupRefuses(t *testing.T) {
 		want string
 	}{
 		{"--backend redis-cluster://h?pool_size=7", exitUsage, `leave out the URL's option "pool_size": it has no effect here, because clients share the connections to each server`},
-		{"--backend redis-sentinel://h/m?client_name=x", exitUsage, `the URL's option "client_name" has no effect here`},
+		{"--backend redis-sentinel://h/m?client_name=x", exitUsage, `leave out the URL's option "client_name": it has no effect here`},
 		{"--backend redis-sentinel://:s3cret@h/m --dir /data", exitUsage, `dir is /data, but the back end is master "m" of Sentinels h:26379`},
 		{"--backend redis-cluster://:s3cret@h --fsync always", exitUsage, "fsync is always, but the back end is h:6379"},
 		{"--backend redis-sentinel://:s3cret@127.0.0.1:1/m", exitUnavailable, `back end master "m" of Sentinels 127.0.0.1:1 `},
