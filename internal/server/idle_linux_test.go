@@ -12,6 +12,7 @@ import (
 func TestManyIdleClients(t *testing.T) {
 	const idle, busy, rounds = 500, 8, 200
 	srv, addr := start(t, engineURL(t))
+	connected(t, srv)
 	first := dial(t, addr)
 	first.want("+PONG\r\n", "PING")
 	files, goroutines := descriptors(t), runtime.NumGoroutine()

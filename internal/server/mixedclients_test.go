@@ -242,6 +242,7 @@ func TestPoolClientsOfAllKinds(t *testing.T) {
 
 func clientsOfAllKinds(t *testing.T, srv *server.Server, addr string, most int64, pool *proxy.Pool) {
 	t.Helper()
+	connected(t, srv)
 	before := descriptors(t)
 	var visits atomic.Int64
 	var wg sync.WaitGroup

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/internal/resp"
 	"github.com/redoubt-go/redoubt/internal/server"
 )
@@ -270,9 +271,20 @@ func descriptors(tb testing.TB) int {
 	return len(all)
 }
 
+// connected opens the connection on which a server reads the schedules of queues, from a second after its start on.
+func connected(t *testing.T, srv *server.Server) {
+	t.Helper()
+	if c := srv.Client(); c != nil {
+		if err := c.Do(t.Context(), redoubt.Cmd{Name: "PING", Flags: redoubt.ReadOnly}).Err; err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // Clients that come and go leave no descriptor, however they go.
 func TestDescriptorsAreClosed(t *testing.T) {
 	srv, addr := start(t, engineURL(t))
+	connected(t, srv)
 	o := dial(t, addr)
 	var before int
 	for round := range 3 {
