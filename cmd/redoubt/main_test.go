@@ -76,18 +76,24 @@ func startAs(t *testing.T, by string, env []string, args ...string) *program {
 	p.cmd.Env = environ(env...)
 	p.cmd.Stdout, p.cmd.Stderr = &p.stdout, &p.stderr
 	p.cmd.SysProcAttr = ownGroup
+	p.start()
+	return p
+}
+
+// start starts the program. The end of the test kills it.
+func (p *program) start() {
+	p.t.Helper()
 	if err := p.cmd.Start(); err != nil {
-		t.Fatal(err)
+		p.t.Fatal(err)
 	}
 	go func() {
 		_ = p.cmd.Wait()
 		close(p.ended)
 	}()
-	t.Cleanup(func() {
+	p.t.Cleanup(func() {
 		_ = p.cmd.Process.Kill()
 		<-p.ended
 	})
-	return p
 }
 
 // wait returns the exit code.

@@ -401,17 +401,7 @@ func TestSocketActivation(t *testing.T) {
 			binary, "serve", "--http=", "--backend", backend, "--listen", tcp.Addr().String()+",unix:"+path)
 		p.cmd.Env, p.cmd.Stderr = environ(), &p.stderr
 		p.cmd.ExtraFiles = []*os.File{socketOf(unix), socketOf(tcp.(*net.TCPListener))}
-		if err := p.cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		go func() {
-			_ = p.cmd.Wait()
-			close(p.ended)
-		}()
-		t.Cleanup(func() {
-			_ = p.cmd.Process.Kill()
-			<-p.ended
-		})
+		p.start()
 		return p
 	}
 	if p := activate("1"); p.wait() != exitUnavailable {
