@@ -183,6 +183,8 @@ func TestDrain(t *testing.T) {
 		return metricIs(metrics, `redoubt_commands_total{way="passed"}`, n+1)
 	})
 	s.signal(syscall.SIGTERM)
+	// The log counts the clients: another one would be among them before.
+	eventually(t, "it drains", func() bool { return strings.Contains(s.stderr.String(), `"msg":"draining"`) })
 	eventually(t, "no more clients are taken", func() bool {
 		c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", s.addr)
 		if err == nil {
