@@ -141,15 +141,16 @@ func (c *losing) Do(ctx context.Context, cmd redoubt.Cmd) redoubt.Reply {
 // Nobody knows that the lock was acquired: it is given back.
 func TestUnknownOutcomeIsUndone(t *testing.T) {
 	each(t, func(t *testing.T, e *env) {
-		conn := &losing{counting: newCounting(t, clienttest.Dial(t, e.Addr))}
-		m := e.mutex(e.ClientOn(conn), lock.Options{TTL: time.Hour})
 		other := e.mutex(e.newClient(), lock.Options{})
-		for what, acquire := range map[string]func() error{
-			"TryAcquire": func() error { _, _, err := m.TryAcquire(t.Context(), t.Name()); return err },
-			"Acquire":    func() error { _, err := m.Acquire(t.Context(), t.Name()); return err },
+		for what, acquire := range map[string]func(*lock.Mutex) error{
+			"TryAcquire": func(m *lock.Mutex) error { _, _, err := m.TryAcquire(t.Context(), t.Name()); return err },
+			"Acquire":    func(m *lock.Mutex) error { _, err := m.Acquire(t.Context(), t.Name()); return err },
 		} {
+			// Each has a client of its own: the second undoing of the former would be the next command.
+			conn := &losing{counting: newCounting(t, clienttest.Dial(t, e.Addr))}
+			m := e.mutex(e.ClientOn(conn), lock.Options{TTL: time.Hour})
 			conn.next.Store(true)
-			if err := acquire(); !errors.Is(err, redoubt.ErrUnknownOutcome) {
+			if err := acquire(m); !errors.Is(err, redoubt.ErrUnknownOutcome) {
 				t.Errorf("%s returned %v", what, err)
 			}
 			next, err := other.Acquire(t.Context(), t.Name())
