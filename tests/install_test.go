@@ -55,7 +55,7 @@ func TestReleasedModules(t *testing.T) {
 	}
 	// A module cache of its own: the next run publishes other content under the same version.
 	env := append(os.Environ(), "GOPROXY=file://"+proxy+",file://"+filepath.Join(cache, "cache", "download"), "GOSUMDB=off", "GONOPROXY=none",
-		"GOMODCACHE="+t.TempDir(), "GOFLAGS=-modcacherw", "GOWORK=off", "GOBIN="+bin)
+		"GOMODCACHE="+t.TempDir(), "GOFLAGS="+os.Getenv("GOFLAGS")+" -modcacherw", "GOWORK=off", "GOBIN="+bin)
 	run := func(dir, name string, args ...string) string {
 		t.Helper()
 		cmd := exec.CommandContext(t.Context(), name, args...)
