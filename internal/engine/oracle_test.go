@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -22,22 +23,17 @@ type oracle struct {
 	buf  []byte
 }
 
-// startOracle runs redis-server on a free port of the loopback interface for
-// the length of the test.
+// startOracle runs redis-server for the length of the test, and returns the path of its socket. No
+// other program can have that, as it could have a port.
 func startOracle(t testing.TB) string {
 	t.Helper()
 	path, err := exec.LookPath("redis-server")
 	if err != nil {
 		t.Fatal("redis-server, to compare with, is not installed: make redis-server says how")
 	}
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr := ln.Addr().String()
-	ln.Close()
-	_, port, _ := net.SplitHostPort(addr)
-	cmd := exec.Command(path, "--port", port, "--save", "", "--bind", "127.0.0.1", "--dir", t.TempDir())
+	dir := t.TempDir()
+	socket := filepath.Join(dir, "s") // its path has at most 107 bytes
+	cmd := exec.Command(path, "--port", "0", "--unixsocket", socket, "--save", "", "--dir", dir)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -46,18 +42,18 @@ func startOracle(t testing.TB) string {
 		_ = cmd.Wait()
 	})
 	await.Until(t, 10*time.Second, "redis-server answers", func() bool {
-		conn, err := net.Dial("tcp", addr)
+		conn, err := net.Dial("unix", socket)
 		if err == nil {
 			conn.Close()
 		}
 		return err == nil
 	})
-	return addr
+	return socket
 }
 
-func dialOracle(t testing.TB, addr string) *oracle {
+func dialOracle(t testing.TB, socket string) *oracle {
 	t.Helper()
-	conn, err := net.Dial("tcp", addr)
+	conn, err := net.Dial("unix", socket)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"testing"
 	"time"
@@ -15,13 +16,12 @@ import (
 // An oracle is a real redis-server, started for the test.
 type oracle struct {
 	t    testing.TB
-	addr string
 	cmd  *exec.Cmd
 	conn net.Conn
 	r    *bufio.Reader
 }
 
-// newOracle starts redis-server 7.0 on a free port.
+// newOracle starts redis-server 7.0.
 func newOracle(t testing.TB) *oracle {
 	t.Helper()
 	path, err := exec.LookPath("redis-server")
@@ -41,20 +41,16 @@ func newOracle(t testing.TB) *oracle {
 }
 
 func (o *oracle) start(path string) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		o.t.Fatal(err)
-	}
-	o.addr = ln.Addr().String()
-	_, port, _ := net.SplitHostPort(o.addr)
-	ln.Close()
-	o.cmd = exec.Command(path, "--port", port, "--bind", "127.0.0.1", "--save", "", "--dir", o.t.TempDir())
+	dir := o.t.TempDir()
+	socket := filepath.Join(dir, "s") // no other program can have it, as it could have a port
+	o.cmd = exec.Command(path, "--port", "0", "--unixsocket", socket, "--save", "", "--dir", dir)
 	if err := o.cmd.Start(); err != nil {
 		o.t.Fatal(err)
 	}
 	deadline := time.Now().Add(10 * time.Second)
 	for {
-		if o.conn, err = net.Dial("tcp", o.addr); err == nil {
+		var err error
+		if o.conn, err = net.Dial("unix", socket); err == nil {
 			o.r = bufio.NewReader(o.conn)
 			return
 		}
