@@ -327,7 +327,7 @@ func (c *consumer) killUnreadable(ctx context.Context, got *wire.Pumped) {
 		return
 	}
 	for i, f := range got.KillUnreadable() {
-		job := newJob(c.name, got.Now, &got.Unreadable[i])
+		job := c.newJob(got.Now, &got.Unreadable[i])
 		c.mu.Lock()
 		c.done = append(c.done, settled{job, &f})
 		c.mu.Unlock()
@@ -345,7 +345,7 @@ func (c *consumer) handBack(taken []wire.Taken) {
 	defer c.mu.Unlock()
 	for i := range taken {
 		t := &taken[i]
-		c.done = append(c.done, settled{newJob(c.name, time.Time{}, t), &wire.Nack{Receipt: t.Receipt, Kind: wire.HandBack}})
+		c.done = append(c.done, settled{c.newJob(time.Time{}, t), &wire.Nack{Receipt: t.Receipt, Kind: wire.HandBack}})
 	}
 	c.kick()
 }
@@ -356,7 +356,7 @@ func (c *consumer) start(ctx context.Context, got *wire.Pumped, sent time.Time) 
 		n := min(c.batch, len(taken))
 		jobs := make([]*Job, n)
 		for i := range jobs {
-			jobs[i] = newJob(c.name, got.Now, &taken[i])
+			jobs[i] = c.newJob(got.Now, &taken[i])
 		}
 		taken = taken[n:]
 		handler, end := c.hold(ctx, jobs, sent)

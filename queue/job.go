@@ -33,16 +33,34 @@ type Job struct {
 	// clock; 0 if that is unknown.
 	Waited time.Duration
 
-	receipt string
-	result  []byte
+	consumer *consumer
+	receipt  string
+	result   []byte
 }
 
 // SetResult sets the result that is kept for [Options.Keep] when the message is done.
 func (j *Job) SetResult(result []byte) { j.result = result }
 
-func newJob(name string, now time.Time, t *wire.Taken) *Job {
+// MaxProgress is how many bytes [Job.SetProgress] takes at most.
+const MaxProgress = wire.MaxProgress
+
+// SetProgress notes how far the work has come, in any form: [Queue.MessageInfo] shows the last note while the
+// message is running, for an hour at most. The error matches [ErrLeaseLost] when the handler has lost
+// the message. It may be called from any goroutine, and costs one round trip.
+func (j *Job) SetProgress(ctx context.Context, note []byte) error {
+	if len(note) > MaxProgress {
+		return fmt.Errorf("queue: progress has %d bytes; want at most %d", len(note), MaxProgress)
+	}
+	held, err := wire.ReadFlags(j.consumer.client.Do(ctx, wire.ProgressCmd(j.consumer.keys, j.receipt, string(note))))
+	if err == nil && !slices.Contains(held, true) {
+		err = ErrLeaseLost
+	}
+	return err
+}
+
+func (c *consumer) newJob(now time.Time, t *wire.Taken) *Job {
 	j := &Job{
-		Queue: name, ID: t.ID, Attempt: t.Failures + 1, Attempts: t.Attempts, LastReason: t.LastReason,
+		consumer: c, Queue: c.name, ID: t.ID, Attempt: t.Failures + 1, Attempts: t.Attempts, LastReason: t.LastReason,
 		Lane: t.Lane, Group: t.Group, Headers: t.Headers, After: t.After, Payload: t.Payload, receipt: t.Receipt,
 	}
 	if !t.Since.IsZero() {

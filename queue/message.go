@@ -118,6 +118,8 @@ type MessageInfo struct {
 	LastReason string
 	// Result is the stored result of a message that is done.
 	Result []byte
+	// Progress is what [Job.SetProgress] noted last about a running message.
+	Progress []byte
 	// Unreadable: another program wrote it, and it is not a message. Payload is all
 	// that was written.
 	Unreadable bool
@@ -127,7 +129,8 @@ func messageInfo(m wire.MessageInfo) MessageInfo {
 	return MessageInfo{
 		ID: m.ID, Payload: m.Payload, Attempts: m.Attempts, Lane: m.Lane, Group: m.Group, Headers: m.Headers,
 		After: m.After, IgnoreFailure: m.IgnoreFailure, Unfinished: m.Unfinished,
-		State: m.State, When: m.When, Failures: m.Failures, LastReason: m.LastReason, Result: m.Result, Unreadable: m.Unreadable,
+		State: m.State, When: m.When, Failures: m.Failures, LastReason: m.LastReason, Result: m.Result,
+		Progress: m.Progress, Unreadable: m.Unreadable,
 	}
 }
 

@@ -140,7 +140,7 @@ func (q *Queue[T]) Work(ctx context.Context, name string, h Handler[T], opts Run
 		case len(got.Taken) == 0 && got.Next != 0:
 			return n, nil
 		case len(got.Taken) > 0:
-			job := newJob(c.name, got.Now, &got.Taken[0])
+			job := c.newJob(got.Now, &got.Taken[0])
 			handler, end := c.hold(handlers, []*Job{job}, p.proven)
 			c.call(handler, end, []*Job{job})
 			n++

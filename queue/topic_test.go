@@ -2,6 +2,7 @@ package queue_test
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -84,6 +85,15 @@ func TestWork(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		h := func(ctx context.Context, d *queue.Delivery[string]) error {
 			order = append(order, d.Value)
+			must(t, d.SetProgress(ctx, []byte("at "+d.Value)))
+			found, err := q.MessageInfo(ctx, "q", d.ID)
+			must(t, err)
+			if found.State != queue.StateRunning || string(found.Progress) != "at "+d.Value {
+				t.Errorf("%+v", found)
+			}
+			if err := d.SetProgress(ctx, make([]byte, queue.MaxProgress+1)); err == nil {
+				t.Error("a note of 4097 bytes is taken")
+			}
 			d.SetResult([]byte("done " + d.Value))
 			if d.ID == "b" {
 				cancel()
@@ -105,6 +115,27 @@ func TestWork(t *testing.T) {
 		}
 		n, err = q.Work(t.Context(), "q", func(context.Context, *queue.Delivery[string]) error { return nil }, queue.RunOptions{})
 		if n > 2 || n < 1 || err != nil {
+			t.Errorf("%d, %v", n, err)
+		}
+	})
+}
+
+// Whoever has lost a message learns it when it notes its progress.
+func TestProgressOfALostMessage(t *testing.T) {
+	lines(t, func(t *testing.T, l *line) {
+		q := l.queue(t, queue.Options{})
+		_, err := q.PutRequest(t.Context(), "q", queue.Request[string]{ID: "m"})
+		must(t, err)
+		n, err := q.Work(t.Context(), "q", func(ctx context.Context, d *queue.Delivery[string]) error {
+			if _, err := q.Cancel(ctx, "q", "m"); err != nil {
+				return err
+			}
+			if err := d.SetProgress(ctx, []byte("half")); !errors.Is(err, queue.ErrLeaseLost) {
+				t.Errorf("SetProgress returned %v", err)
+			}
+			return nil
+		}, queue.RunOptions{})
+		if n != 1 || err != nil {
 			t.Errorf("%d, %v", n, err)
 		}
 	})

@@ -139,7 +139,12 @@ func TestErrorsAreDocumented(t *testing.T) {
 			{"n", "1", "1", "ID", ""}, {"n", "1", "1", "ID", "a", "ID", "b"}, {"n", "1", "1", "BLOCK", "0", "BLOCK", "0"}, {"n", "1", "1", "NONE", "1"},
 			{"n", "1", "1", "WITHHEADERS", "WITHHEADERS"},
 		},
-		"QUEUE.ACK": {{"}", strings.Repeat("x", 17)}, {"n", "x"}, slices.Concat([]string{"n"}, slices.Repeat([]string{strings.Repeat("x", 17)}, 1001))},
+		"QUEUE.ACK": {
+			{"n", strings.Repeat("x", 17), "RESULT", "1"}, {"n", strings.Repeat("x", 17), "RESULT", "x", "v"}, {"n", strings.Repeat("x", 17), "RESULT", "0", "v"},
+			{"n", strings.Repeat("x", 17), "RESULT", "1", strings.Repeat("v", 4<<20+1)}, {"n", strings.Repeat("x", 17), strings.Repeat("x", 17), "RESULT", "1", "v"},
+			{"}", strings.Repeat("x", 17)}, {"n", "x"}, slices.Concat([]string{"n"}, slices.Repeat([]string{strings.Repeat("x", 17)}, 1001)),
+		},
+		"QUEUE.PROGRESS": {{"}", strings.Repeat("x", 17), "n"}, {"n", "x", "n"}, {"n", strings.Repeat("x", 17), strings.Repeat("x", 4097)}},
 		"QUEUE.NACK": {
 			{"}", strings.Repeat("x", 17)}, {"n", long}, {"n", strings.Repeat("x", 17), "DELAY"}, {"n", strings.Repeat("x", 17), "DELAY", "-1"}, {"n", strings.Repeat("x", 17), "DELAY", "y"},
 			{"n", strings.Repeat("x", 17), "DEAD", "DELAY", "1"}, {"n", strings.Repeat("x", 17), "DEAD", "SNOOZE"}, {"n", strings.Repeat("x", 17), "SNOOZE", "DEAD"},

@@ -149,8 +149,8 @@ func (c *queueCounter) took(p *wire.Pumped) {
 
 // settled counts what a Pump with these acks and nacks has settled.
 func (c *queueCounter) settled(asked wire.Pump, refused int) {
-	c.lost.Add(uint64(refused))                 //nolint:gosec // not negative
-	if n := len(asked.Acks) - refused; n >= 0 { // acks and nacks don't come together
+	c.lost.Add(uint64(refused))                                      //nolint:gosec // not negative
+	if n := len(asked.Acks) + len(asked.Results) - refused; n >= 0 { // acks and nacks don't come together
 		c.acked.Add(uint64(n)) //nolint:gosec // not negative
 	}
 	if len(asked.Nacks) == 0 || refused > 0 {

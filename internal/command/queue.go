@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -162,23 +163,25 @@ var queueCommands = []*Command{
 		Complexity: "O(log(N)) with N messages, for each receipt",
 		Arity:      -3,
 		Flags:      []string{"write", "noscript", "fast"},
-		Args:       []Arg{queueName, {Name: "receipt", Type: "string", Use: Multiple, Summary: fmt.Sprintf("from QUEUE.TAKE, at most %d", wire.MaxSettle)}},
-		Reply:      "Integer: how many were still held, and are removed. The others were taken by another consumer after the lease, or settled or cancelled before. A late ack counts while no other consumer has taken the message.",
-		Errors:     queueErrors(docReceipt, docMany, docSettle),
-		Notes:      []string{"Several messages may have at most 2 MiB together, the most that one QUEUE.TAKE returns, or 16 MiB if no message of the queue has a group. If they have more, the command removes none and fails."},
-		Examples:   []Example{{"QUEUE.ACK mail YXNkZmdoamtsw7bDcJhwelcome:42", "(integer) 1"}},
-		Plan: func(env *Env, args [][]byte) Plan {
-			receipts, fault := texts("receipts", args[2:])
-			for _, r := range receipts {
-				if fault == "" {
-					fault = checkReceipt(r)
-				}
-			}
-			if fault != "" {
-				return Plan{Err: fault}
-			}
-			return planSettled(env, args[1], len(receipts), wire.Pump{Acks: receipts, Bounded: len(receipts) > 1})
+		Args: []Arg{
+			queueName,
+			{Name: "receipt", Type: "string", Use: Multiple, Summary: fmt.Sprintf("from QUEUE.TAKE, at most %d", wire.MaxSettle)},
+			{Name: "result", Type: "block", Use: Optional, Args: []Arg{
+				{Name: "keep", Type: "integer", Unit: "ms", Token: "RESULT", Summary: fmt.Sprintf("how long the result of the one message is kept: 1 to %d ms. QUEUE.FIND shows it", maxQueueTime)},
+				{Name: "value", Type: "string", Summary: fmt.Sprintf("the result: any bytes, at most %d", queue.MaxPayload)},
+			}},
 		},
+		Reply: "Integer: how many were still held, and are removed. The others were taken by another consumer after the lease, or settled or cancelled before. A late ack counts while no other consumer has taken the message.",
+		Errors: queueErrors(docSyntax, docInteger, docReceipt, docMany, docSettle,
+			fmt.Sprintf("`ERR redoubt: RESULT is …; want 1 to %d`", maxQueueTime),
+			fmt.Sprintf("`ERR redoubt: value has … bytes; want at most %d`", queue.MaxPayload),
+			"`ERR redoubt: RESULT is for one receipt; this command has …`"),
+		Notes: []string{"Several messages may have at most 2 MiB together, the most that one QUEUE.TAKE returns, or 16 MiB if no message of the queue has a group. If they have more, the command removes none and fails."},
+		Examples: []Example{
+			{"QUEUE.ACK mail YXNkZmdoamtsw7bDcJhwelcome:42", "(integer) 1"},
+			{"QUEUE.ACK mail YXNkZmdoamtsw7bDcJhwelcome:43 RESULT 3600000 sent", "(integer) 1"},
+		},
+		Plan: planAck,
 	}),
 	queueCommand(Command{
 		Name:       "QUEUE.NACK",
@@ -235,6 +238,33 @@ var queueCommands = []*Command{
 			return env.planQueue(args[1], func(keys wire.Keys) redoubt.Cmd {
 				return wire.ExtendCmd(keys, time.Duration(lease)*time.Millisecond, receipt)
 			}, appendFlags)
+		},
+	}),
+	queueCommand(Command{
+		Name:       "QUEUE.PROGRESS",
+		Summary:    "Notes how far the work on a message has come.",
+		Complexity: "O(1)",
+		Arity:      4,
+		Flags:      []string{"write", "denyoom", "noscript", "fast"},
+		Args:       []Arg{queueName, receiptArg, {Name: "note", Type: "string", Summary: fmt.Sprintf("any bytes, at most %d", wire.MaxProgress)}},
+		Reply:      "Integer: 1 when the message is held, and QUEUE.FIND shows the note for as long as it is, an hour at most; 0 when it is no longer held, and nothing is noted.",
+		Errors:     queueErrors(docReceipt, fmt.Sprintf("`ERR redoubt: note has … bytes; want at most %d`", wire.MaxProgress)),
+		Before: []string{
+			"QUEUE.CANCEL mail welcome:42",
+			"QUEUE.PUT mail hello ID welcome:42",
+			"QUEUE.TAKE mail 1 30000\n1) 1) \"YXNkZmdoamtsw7bDcJhwelcome:42\"\n   2) \"welcome:42\"\n   3) (integer) 1\n   4) \"hello\"",
+		},
+		Examples: []Example{{"QUEUE.PROGRESS mail YXNkZmdoamtsw7bDcJhwelcome:42 3/7", "(integer) 1"}},
+		Plan: func(env *Env, args [][]byte) Plan {
+			receipt, note := string(args[2]), string(args[3])
+			fault := checkReceipt(receipt)
+			if fault == "" {
+				fault = length("note", note, 0, wire.MaxProgress)
+			}
+			if fault != "" {
+				return Plan{Err: fault}
+			}
+			return env.planQueue(args[1], func(keys wire.Keys) redoubt.Cmd { return wire.ProgressCmd(keys, receipt, note) }, appendFlags)
 		},
 	}),
 	queueCommand(Command{
@@ -520,6 +550,41 @@ func planSettled(env *Env, name []byte, n int, p wire.Pump) Plan {
 			env.counts.queues.of(queue).settled(p, len(pumped.Refused))
 			return resp.AppendInt(dst, int64(n-len(pumped.Refused)))
 		})
+}
+
+func planAck(env *Env, args [][]byte) Plan {
+	words := args[2:]
+	at := slices.IndexFunc(words, func(w []byte) bool { return strings.EqualFold(string(w), "RESULT") }) // no receipt is that short
+	var result [][]byte
+	if at >= 0 {
+		words, result = words[:at], words[at+1:]
+	}
+	receipts, fault := texts("receipts", words)
+	for _, r := range receipts {
+		if fault == "" {
+			fault = checkReceipt(r)
+		}
+	}
+	switch {
+	case fault != "":
+		return Plan{Err: fault}
+	case at < 0:
+		return planSettled(env, args[1], len(receipts), wire.Pump{Acks: receipts, Bounded: len(receipts) > 1})
+	case len(result) != 2:
+		return Plan{Err: errSyntax}
+	case len(receipts) != 1:
+		return Plan{Err: fmt.Sprintf("ERR redoubt: RESULT is for one receipt; this command has %d", len(receipts))}
+	}
+	keep, fault := milliseconds("RESULT", result[0], 1, maxQueueTime)
+	if fault == "" {
+		fault = length("value", result[1], 0, queue.MaxPayload)
+	}
+	if fault != "" {
+		return Plan{Err: fault}
+	}
+	return planSettled(env, args[1], 1, wire.Pump{Results: []wire.Result{
+		{Receipt: receipts[0], Value: string(result[1]), Keep: time.Duration(keep) * time.Millisecond},
+	}})
 }
 
 func planNack(env *Env, args [][]byte) Plan {

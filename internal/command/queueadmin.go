@@ -20,7 +20,7 @@ import (
 const maxFrom = int64(1_000_000_000_000)
 
 var (
-	messageReply = "map of `id`; `state`; `when_ms`, when it became ready, is due, loses its lease, or died, in ms since 1970, 0 without such a time; `failures`; `attempts`, -1 for no limit; `reason` of the last failure; `lane`; `group`; `headers`, a map; `after`, an array of ids, and `unfinished`, for how many of these it still waits; `payload`; `unreadable`, 1 if another program wrote it and it is no message, and the payload is all that was written, else 0"
+	messageReply = "map of `id`; `state`; `when_ms`, when it became ready, is due, loses its lease, or died, in ms since 1970, 0 without such a time; `failures`; `attempts`, -1 for no limit; `reason` of the last failure; `lane`; `group`; `headers`, a map; `after`, an array of ids, and `unfinished`, for how many of these it still waits; `payload`; `progress`, what the consumer of a running message noted last, which QUEUE.FIND alone shows; `unreadable`, 1 if another program wrote it and it is no message, and the payload is all that was written, else 0"
 	countArg     = Arg{Name: "count", Type: "integer", Summary: fmt.Sprintf("how many at most, 1 to %d; several have at most 2 MiB together", wire.MaxSettle)}
 	fromArg      = Arg{Name: "from", Type: "integer", Token: "FROM", Use: Optional, Summary: "skip so many in front. Defaults to 0"}
 
@@ -275,7 +275,7 @@ func appendMessage(dst []byte, p resp.Protocol, l wire.MessageInfo) []byte {
 	if !l.When.IsZero() {
 		when = l.When.UnixMilli()
 	}
-	dst = resp.AppendMap(dst, p, 13)
+	dst = resp.AppendMap(dst, p, 14)
 	text("id", l.ID)
 	text("state", string(l.State))
 	number("when_ms", when)
@@ -291,6 +291,7 @@ func appendMessage(dst []byte, p resp.Protocol, l wire.MessageInfo) []byte {
 	}
 	number("unfinished", int64(l.Unfinished))
 	text("payload", string(l.Payload))
+	text("progress", string(l.Progress))
 	number("unreadable", flag(l.Unreadable))
 	return dst
 }

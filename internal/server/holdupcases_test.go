@@ -83,6 +83,10 @@ var worstOf = map[string][]worst{
 		queued(1000, 100)(h)
 		return []string{"q", takenBy(h, 1000)[500], "100000"}
 	}}},
+	"QUEUE.PROGRESS": {{"one of many", nil, func(h *holdup) []string {
+		queued(1000, 100)(h)
+		return []string{"q", takenBy(h, 1000)[500], strings.Repeat("n", 4096)}
+	}}},
 	"QUEUE.CANCEL": {
 		after("many large ones", func(h *holdup) { filled(h, "due", 100, 1<<20, "") }, "q", number("", 100)...),
 		after("many large ones of groups", func(h *holdup) { filled(h, "due", 40, 1<<20, "g") }, "q", number("", 40)...),

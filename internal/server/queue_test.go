@@ -167,6 +167,85 @@ func TestQueue(t *testing.T) {
 	})
 }
 
+// The result that a consumer gives with its acknowledgement is kept for as long as it says, also when it
+// is empty; whoever has lost the message leaves none.
+func TestQueueResult(t *testing.T) {
+	each(t, func(t *testing.T, b redistest.Backend) {
+		_, addr := start(t, b.URL)
+		name := b.Prefix + "results"
+		w := dial(t, addr)
+		_ = w.do("HELLO", "3")
+		take := func(id string) string {
+			t.Helper()
+			w.want(bulk(id), "QUEUE.PUT "+name+" x ID "+id)
+			return taken(t, w.do("QUEUE.TAKE", name, "1", "60000")).receipt
+		}
+		for id, value := range map[string]string{"bytes": "\x00\r\n", "empty": ""} {
+			receipt := take(id)
+			if got := w.do("QUEUE.ACK", name, receipt, "result", "600000", value); got != ":1\r\n" {
+				t.Errorf("QUEUE.ACK: %q", got)
+			}
+			w.want(":0\r\n", "QUEUE.ACK "+name+" "+receipt+" RESULT 600000 second")
+			if m := pairs(t, w.value("QUEUE.FIND", name, id)); m["state"] != "done" || m["payload"] != value {
+				t.Errorf("QUEUE.FIND: %v, want the result %q", m, value)
+			}
+		}
+		w.want(":1\r\n", "QUEUE.ACK "+name+" "+take("short")+" RESULT 1 gone")
+		await.Soon(t, "the result ends", func() bool { return w.do("QUEUE.FIND", name, "short") == "_\r\n" })
+
+		lost := take("lost")
+		w.want(array(bulk("running")), "QUEUE.CANCEL "+name+" lost")
+		w.want(":0\r\n", "QUEUE.ACK "+name+" "+lost+" RESULT 600000 late")
+		w.want("_\r\n", "QUEUE.FIND "+name+" lost")
+
+		receipt := take("tx")
+		w.want("+OK\r\n", "MULTI")
+		w.want("+QUEUED\r\n", "QUEUE.ACK "+name+" "+receipt+" RESULT 600000 both")
+		w.want("+QUEUED\r\n", "QUEUE.CANCEL "+name+" tx")
+		w.want(array(":1\r\n", array(bulk("absent"))), "EXEC")
+		if m := pairs(t, w.value("QUEUE.FIND", name, "tx")); m["payload"] != "both" {
+			t.Errorf("QUEUE.FIND: %v", m)
+		}
+		wantCounts(t, w, name, 0, 0, 0, 0, 0)
+	})
+}
+
+// A note of progress is shown while its consumer has the message, and not to the next one.
+func TestQueueProgress(t *testing.T) {
+	each(t, func(t *testing.T, b redistest.Backend) {
+		_, addr := start(t, b.URL)
+		name := b.Prefix + "progress"
+		w := dial(t, addr)
+		_ = w.do("HELLO", "3")
+		shows := func(want string) {
+			t.Helper()
+			if m := pairs(t, w.value("QUEUE.FIND", name, "m")); m["progress"] != want {
+				t.Errorf("QUEUE.FIND: %v, want progress %q", m, want)
+			}
+		}
+		w.want(bulk("m"), "QUEUE.PUT "+name+" x ID m")
+		m := taken(t, w.do("QUEUE.TAKE", name, "1", "60000"))
+		shows("")
+		w.want(":1\r\n", "QUEUE.PROGRESS "+name+" "+m.receipt+" 1/2")
+		shows("1/2")
+		w.want(":1\r\n", "queue.progress "+name+" "+m.receipt+" 2/2")
+		shows("2/2")
+		w.want(":0\r\n", "QUEUE.PROGRESS "+name+" "+strings.Repeat("x", 16)+"m 9/9")
+		shows("2/2")
+
+		w.want(":1\r\n", "QUEUE.NACK "+name+" "+m.receipt+" DELAY 0")
+		shows("")
+		again := taken(t, w.do("QUEUE.TAKE", name, "1", "60000"))
+		shows("")
+		w.want(":0\r\n", "QUEUE.PROGRESS "+name+" "+m.receipt+" late")
+		shows("")
+		w.want(":1\r\n", "QUEUE.PROGRESS "+name+" "+again.receipt+" 0/2")
+		shows("0/2")
+		w.want(":1\r\n", "QUEUE.ACK "+name+" "+again.receipt)
+		w.want("_\r\n", "QUEUE.FIND "+name+" m")
+	})
+}
+
 func TestQueueLists(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, b redistest.Backend) {
 		_, addr := start(t, b.URL)

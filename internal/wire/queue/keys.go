@@ -65,7 +65,8 @@ func (k Keys) Wake() string { return k[keyWake] }
 // IsWake reports whether a key is the wake-up marker of a queue.
 func IsWake(key []byte) bool { return bytes.HasSuffix(key, []byte("}:"+wakePart)) }
 
-func (k Keys) result(id string) string { return k.hashed("result", id) }
+func (k Keys) result(id string) string   { return k.hashed("result", id) }
+func (k Keys) progress(id string) string { return k.hashed("progress", id) }
 
 var ids struct {
 	base string // 7 bytes

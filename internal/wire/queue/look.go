@@ -85,6 +85,8 @@ type MessageInfo struct {
 	Unfinished int
 	// Result is the stored result of a message that is done.
 	Result []byte
+	// Progress is what the consumer of a running message noted last. Only [Find] reads it.
+	Progress []byte
 	// Unreadable: another program wrote it, and it is not a message. Payload is all
 	// that was written.
 	Unreadable bool
@@ -146,7 +148,7 @@ func FindCmd(keys Keys, id string) redoubt.Cmd { return findCmd(keys, id, "") }
 func findCmd(keys Keys, id, seen string) redoubt.Cmd {
 	return redoubt.Cmd{
 		Script: findScript,
-		Keys:   []string{keys[keyQueue], keys[keyReady], keys[keyDue], keys[keyDead], keys[keyFails], keys[keyLeases], keys[keyBlocked], keys.result(id)},
+		Keys:   []string{keys[keyQueue], keys[keyReady], keys[keyDue], keys[keyDead], keys[keyFails], keys[keyLeases], keys[keyBlocked], keys.result(id), keys.progress(id)},
 		Args:   []string{id, seen}, Flags: redoubt.ReadOnly,
 	}
 }
@@ -161,7 +163,7 @@ func ReadFind(r redoubt.Reply, id string) (MessageInfo, error) {
 	if err != nil {
 		return MessageInfo{}, err
 	}
-	var s [4]string
+	var s [5]string
 	if len(a) != len(s) {
 		return MessageInfo{}, fmt.Errorf("queue: reply has %d elements, want %d", len(a), len(s))
 	}
@@ -175,7 +177,9 @@ func ReadFind(r redoubt.Reply, id string) (MessageInfo, error) {
 	if state == StateAbsent || state == StateDone {
 		return MessageInfo{Message: Message{ID: id}, State: state, Result: []byte(s[3])}, nil
 	}
-	return listed(state, id, s[1], s[2], s[3])
+	m, err := listed(state, id, s[1], s[2], s[3])
+	m.Progress = []byte(s[4])
+	return m, err
 }
 
 // Stats are the counts and settings of a queue.

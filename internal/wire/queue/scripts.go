@@ -19,6 +19,7 @@ var (
 	requeueScript = scripts.Script("requeue")
 	drainScript   = scripts.Script("drain")
 	extendScript  = scripts.Script("extend")
+	noteScript    = scripts.Script("progress")
 	listScript    = scripts.Script("list")
 	findScript    = scripts.Script("find")
 	configScript  = scripts.Script("config")

@@ -16,6 +16,21 @@ func ExtendCmd(keys Keys, lease time.Duration, receipts ...string) redoubt.Cmd {
 	}
 }
 
+// MaxProgress is how many bytes a note of progress has at most, and progressFor how long it is kept.
+const (
+	MaxProgress = 4096
+	progressFor = time.Hour
+)
+
+// ProgressCmd notes how far the work on a message has come, if the receipt is held. [ReadFlags] reads
+// the reply.
+func ProgressCmd(keys Keys, receipt, note string) redoubt.Cmd {
+	return redoubt.Cmd{
+		Script: noteScript, Keys: []string{keys[keyLeases], keys.progress(IDOf(receipt))},
+		Args: []string{receipt, millis(progressFor), note}, Flags: redoubt.Idempotent,
+	}
+}
+
 // ReadFlags reads the reply to [ExtendCmd], which leases were held, and to [RequeueCmd], which
 // messages were dead.
 func ReadFlags(r redoubt.Reply) ([]bool, error) {

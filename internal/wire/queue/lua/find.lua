@@ -7,16 +7,17 @@
 -- KEYS[6] leases  zset    receipts by when their lease ends, in ms since 1970
 -- KEYS[7] blocked zset    see the part after
 -- KEYS[8] result  string  what the message has left behind
+-- KEYS[9] progress string the 16 bytes of the take that noted it, and the note
 -- ARGV[1] id      bytes
 -- ARGV[2] seen    bytes   the receipt under which it was seen; - nowhere, '' nobody has looked
--- Returns {state text: absent|ready|due|running|dead|waiting|blocked|done|'' its receipt is to be looked for, score text, fails text, envelope, or the result when it is done}
+-- Returns {state text: absent|ready|due|running|dead|waiting|blocked|done|'' its receipt is to be looked for, score text, fails text, envelope, or the result when it is done, progress text, '' if none is noted}
 local id = ARGV[1]
 local envelope = redis.call('HGET', KEYS[1], id)
 if not envelope then
   local result = redis.call('GET', KEYS[8])
-  return {result and 'done' or 'absent', '', '', result or ''}
+  return {result and 'done' or 'absent', '', '', result or '', ''}
 end
-local state, score = 'waiting', redis.call('ZSCORE', KEYS[2], id)
+local state, score, receipt = 'waiting', redis.call('ZSCORE', KEYS[2], id), ''
 if score then
   state = 'ready'
 else
@@ -32,16 +33,18 @@ else
     elseif redis.call('ZCARD', KEYS[6]) > 4000 then -- nobody goes over so many at once
       score = string.sub(ARGV[2], 17) == id and redis.call('ZSCORE', KEYS[6], ARGV[2])
       if score then
-        state = 'running'
+        state, receipt = 'running', ARGV[2]
       elseif ARGV[2] ~= '-' then
-        return {'', '', '', ''}
+        return {'', '', '', '', ''}
       end
     else
       local leases = redis.call('ZRANGE', KEYS[6], 0, -1, 'WITHSCORES')
       for i = 1, #leases, 2 do
-        if string.sub(leases[i], 17) == id then state, score = 'running', leases[i + 1] end
+        if string.sub(leases[i], 17) == id then state, score, receipt = 'running', leases[i + 1], leases[i] end
       end
     end
   end
 end
-return {state, score or '', redis.call('HGET', KEYS[5], id) or '', envelope}
+local progress = state == 'running' and redis.call('GET', KEYS[9]) or ''
+if string.sub(progress, 1, 16) ~= string.sub(receipt, 1, 16) then progress = '' end -- another take noted it
+return {state, score or '', redis.call('HGET', KEYS[5], id) or '', envelope, string.sub(progress, 17)}
