@@ -178,7 +178,9 @@ func ReadFind(r redoubt.Reply, id string) (MessageInfo, error) {
 		return MessageInfo{Message: Message{ID: id}, State: state, Result: []byte(s[3])}, nil
 	}
 	m, err := listed(state, id, s[1], s[2], s[3])
-	m.Progress = []byte(s[4])
+	if s[4] != "" {
+		m.Progress = []byte(s[4])
+	}
 	return m, err
 }
 
