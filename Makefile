@@ -23,6 +23,8 @@ TESTED := . $(patsubst %/go.mod,%,$(wildcard tests/go.mod examples/go.mod lock/*
 QUICK := . tests
 # These packages would be compiled only to skip their tests.
 WHOLE := -e /test/attack -e /test/matrix -e /test/outages
+# The tests of these packages wait longest: they begin first, while the compiler works on the others.
+FIRST := -e redoubt/lock$$ -e internal/server$$ -e cmd/redoubt$$ -e redoubt/queue$$
 MODULES := $(TESTED) $(patsubst %/go.mod,%,$(wildcard bench/go.mod))
 
 # Only the race detector and Vale need a C compiler.
@@ -41,7 +43,7 @@ help: ## Lists the targets
 run: ## Builds and runs `redoubt serve`; ARGS="--backend redis://..." adds to it
 	go run ./cmd/redoubt serve $(ARGS)
 
-# Tests mostly wait, so three packages run at once. With the race detector they mostly compute, so two run.
+# Tests mostly wait, so four packages run at once. With the race detector they mostly compute, so two run.
 # `make check` vets, so go test does not. The compiler collects no garbage before it has a gigabyte, and so
 # takes a quarter less; the tests run without this. The tag quick leaves out the files of tests whose imports
 # take the compiler longest: SQLite, a browser, rueidis, OpenTelemetry, and the external tests of the root, for
@@ -59,7 +61,7 @@ CLOSING = echo \"== $$NAME: $$((TESTS_TOTAL - TESTS_FAILED - TESTS_SKIPPED)) pas
 
 .PHONY: test
 test: needed $(GOTESTSUM) $(TESTWATCH) ## Runs the tests, in minutes; needs redis-server, memcached, pymemcache, redis-py and ioredis, and installs them if it can
-	$(call run-tests,test,$(QUICK),-tags quick -short -p 3 -parallel 8,3m,left to make test-all: the race detector; clusters and Sentinels; the other modules; SQL and browsers; rueidis; what takes long,$$(go list ./... | grep -v $(WHOLE)))
+	$(call run-tests,test,$(QUICK),-tags quick -short -p 4 -parallel 8,3m,left to make test-all: the race detector; clusters and Sentinels; the other modules; SQL and browsers; rueidis; what takes long,$$(go list ./... | grep $(FIRST)) $$(go list ./... | grep -v $(WHOLE)))
 
 .PHONY: test-all
 test-all: needed $(GOTESTSUM) $(TESTWATCH) ## Runs all tests with the race detector, the slow ones too
