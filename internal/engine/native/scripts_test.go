@@ -92,6 +92,7 @@ var leftToLua = map[string]string{
 	"queue/lua/drain.lua":            "for people",
 	"queue/lua/extend.lua":           "once in a third of a lease, for all messages of a consumer",
 	"queue/lua/find.lua":             "for people",
+	"queue/lua/progress.lua":         "once a second and message at most",
 	"queue/lua/list.lua":             "for people",
 	"queue/lua/part_after.lua":       "a part of others",
 	"queue/lua/part_place.lua":       "a part of others",
