@@ -344,21 +344,27 @@ func TestMetrics(t *testing.T) {
 	if err := wrong.Ping(ctx).Err(); err == nil {
 		t.Fatal("a wrong password was accepted")
 	}
-	status, text := s.get(t, "/metrics")
-	if status != http.StatusOK {
-		t.Fatalf("status %d", status)
-	}
-	for sample, want := range map[string]int{
-		`redoubt_commands_total{way="passed"}`:                     3,
-		`redoubt_commands_total{way="rewritten"}`:                  1,
-		`redoubt_extension_commands_total{command="lock.acquire"}`: 1,
-		`redoubt_backend_up{protocol="resp2"}`:                     1,
-		`redoubt_clients_refused_total`:                            0,
-	} {
-		if !metricIs(text, sample, want) {
-			t.Errorf("%s is not %d", sample, want)
+	var text string
+	await.Soon(t, "all is counted, soon after the replies", func() bool {
+		status, now := s.get(t, "/metrics")
+		if status != http.StatusOK {
+			t.Fatalf("status %d", status)
 		}
-	}
+		text = now
+		for sample, want := range map[string]int{
+			`redoubt_commands_total{way="passed"}`:                     3,
+			`redoubt_commands_total{way="rewritten"}`:                  1,
+			`redoubt_extension_commands_total{command="lock.acquire"}`: 1,
+			`redoubt_backend_up{protocol="resp2"}`:                     1,
+			`redoubt_clients_refused_total`:                            0,
+		} {
+			if !metricIs(text, sample, want) {
+				t.Logf("%s is not %d", sample, want)
+				return false
+			}
+		}
+		return true
+	})
 	mustContain(t, "metrics", text, "redoubt_clients ", "redoubt_auth_failures_total ", "redoubt_received_bytes_total ",
 		"go_goroutines ", "process_open_fds ")
 	if metricIs(text, "redoubt_auth_failures_total", 0) {
