@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -229,6 +230,53 @@ func TestServeCluster(t *testing.T) {
 			t.Errorf("exit %d: %s", code, s.stderr.String())
 		}
 	}
+}
+
+// TestServeClusterFailover: a master of the cluster behind `serve --backend` dies. Clients wait for its replica, and only
+// the commands that it may have run fail. In a pipeline, a command behind which others have left may also be told that the
+// cluster is down; those that run keep their order.
+func TestServeClusterFailover(t *testing.T) {
+	cluster := redistest.StartCluster(t, 3, 1)
+	s := startServe(t, "--backend=redis-cluster://"+strings.Join(cluster.Addrs()[:2], ","))
+	c := redis.NewClient(&redis.Options{Addr: s.addr, PoolSize: 12, MaxRetries: -1, ReadTimeout: time.Minute})
+	defer func() { _ = c.Close() }()
+	lost := func(err error) bool { return err != nil && strings.Contains(err.Error(), "the command may have run") }
+	down := func(err error) bool { return err != nil && strings.HasPrefix(err.Error(), "CLUSTERDOWN ") }
+	l := startLoad(t, 8, func(ctx context.Context, client, i int) error {
+		key := fmt.Sprintf("%d:%d", client, i)
+		if i%2 == 0 {
+			if err := c.Set(ctx, key, i, 0).Err(); err != nil && !lost(err) {
+				return err
+			}
+			if err := c.Do(ctx, "CL.THROTTLE", key, 10, 10, 60).Err(); err != nil && !lost(err) {
+				return err
+			}
+			return nil
+		}
+		pipe := c.Pipeline()
+		for range 5 {
+			pipe.Incr(ctx, key)
+		}
+		cmds, _ := pipe.Exec(ctx)
+		last := int64(0)
+		for _, cmd := range cmds {
+			switch n, err := cmd.(*redis.IntCmd).Result(); {
+			case lost(err), down(err):
+			case err != nil:
+				return err
+			case n <= last:
+				return fmt.Errorf("%s is %d after it was %d", key, n, last)
+			default:
+				last = n
+			}
+		}
+		return nil
+	})
+	l.goesOn(t)
+	cluster.Primary("{moving}").Kill()
+	eventually(t, "a replica has the slots", func() bool { return c.Set(t.Context(), "{moving}", 1, 0).Err() == nil })
+	l.goesOn(t)
+	l.end()
 }
 
 // TestServeClusterHealth: /readyz names a master that is down.

@@ -37,14 +37,12 @@ const failoverPatience = 10 * time.Second
 func OpenGroup(of *redisurl.Target, log *slog.Logger) (*Group, error) {
 	c := poolfile.Pool{Redis: true, Hash: ring.FNV64a, Distribution: ring.Ketama, HashTag: "{}", Timeout: -1}
 	var t poolTLS
-	var patience time.Duration
 	switch {
 	case of.Failover != nil:
 		o := of.Failover
 		c.Name, c.ServerUser, c.RedisAuth, c.RedisDB = o.MasterName, o.Username, o.Password, o.DB
 		c.Servers = []poolfile.Server{{Server: ring.Server{Name: o.MasterName, Weight: 1}}}
 		c.Sentinel = poolfile.Sentinel{Addresses: o.SentinelAddrs, User: o.SentinelUsername, Password: o.SentinelPassword, TLS: o.TLSConfig != nil}
-		patience = failoverPatience
 		t.servers, t.sentinels = o.TLSConfig, o.TLSConfig
 	case of.Cluster != nil:
 		o := of.Cluster
@@ -54,7 +52,7 @@ func OpenGroup(of *redisurl.Target, log *slog.Logger) (*Group, error) {
 		c.Name, c.Cluster, c.ServerUser, c.RedisAuth = "cluster", []string{of.Single.Addr}, of.Single.Username, of.Single.Password
 		t.servers = of.Single.TLSConfig
 	}
-	pool, sentinels, err := newPool(c, t, nil, patience, log)
+	pool, sentinels, err := newPool(c, t, nil, failoverPatience, log)
 	if err != nil {
 		return nil, failure(ErrConfig, err)
 	}

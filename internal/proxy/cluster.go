@@ -34,6 +34,7 @@ type Cluster struct {
 const (
 	clusterPoll   = 5 * time.Second        // how often the nodes are asked
 	clusterRetry  = time.Second            // while none answers
+	clusterDown   = 250 * time.Millisecond // while a node with slots is down: a replica may replace it
 	clusterRest   = 100 * time.Millisecond // between two times at least
 	clusterAnswer = time.Second            // that a node has to answer
 	clusterAsked  = 3                      // nodes at once
@@ -137,8 +138,11 @@ func (c *cluster) check() {
 func (c *cluster) run(ctx context.Context) {
 	for {
 		wait := clusterPoll
-		if c.failing {
+		switch {
+		case c.failing:
 			wait = clusterRetry
+		case c.down():
+			wait = clusterDown
 		}
 		tick := time.NewTimer(wait)
 		rest := time.NewTimer(clusterRest)
@@ -252,6 +256,9 @@ func (c *cluster) refresh(ctx context.Context) {
 			c.left(old, s)
 		}
 	}
+	for _, n := range c.all() {
+		n.hasSlots(slices.Contains(s.nodes, n))
+	}
 	if c.OnChange != nil && (c.failing || !same) {
 		masters := make([]string, len(s.nodes))
 		for i, n := range s.nodes {
@@ -260,6 +267,27 @@ func (c *cluster) refresh(ctx context.Context) {
 		c.OnChange(masters, nil)
 	}
 	c.failing = false
+}
+
+// hasSlots notes whether the node has slots. If it has none, commands that wait for its next connection
+// go to its successor.
+func (n *Node) hasSlots(yes bool) { //nolint:revive // the parameter is the state
+	if n.left.Swap(!yes) || yes {
+		return
+	}
+	for i := range n.upstreams {
+		if u := n.upstreams[i].Load(); u != nil && !u.up() {
+			u.endWaits()
+		}
+	}
+}
+
+// down reports whether a node with slots has been used and can't be reached.
+func (c *cluster) down() bool {
+	return slices.ContainsFunc(c.pool.slots.Load().nodes, func(n *Node) bool {
+		used := n.upstreams[0].Load() != nil || n.upstreams[1].Load() != nil
+		return used && !n.Up()
+	})
 }
 
 // left closes the connections to nodes that have lost all slots and don't answer: a replica has replaced

@@ -419,6 +419,8 @@ func (l *conn) abandon() (n uint64) {
 		f := unsent
 		if l.taken < written {
 			f = lost
+		} else if l.sendAgain(e) {
+			continue
 		}
 		handler, tag := e.handler, e.tag
 		l.advance(e)

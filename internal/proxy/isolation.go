@@ -55,6 +55,14 @@ func (t Sender) SendScriptIsolated(wait func() context.Context, c ReplyHandler, 
 func (t Sender) sendIsolated(wait func() context.Context, send func(l *conn, began time.Time) error) error {
 	began := time.Now()
 	l, err := t.u.isolatedConn(wait, cmp.Or(t.timeout, t.u.opts.timeout), t.ration)
+	for err != nil {
+		next := t.u.successor()
+		if next == nil {
+			break
+		}
+		t.u = next
+		l, err = t.u.isolatedConn(wait, cmp.Or(t.timeout, t.u.opts.timeout), t.ration)
+	}
 	if err != nil {
 		return err
 	}

@@ -40,8 +40,9 @@ type Node struct {
 
 	ejectedAt time.Time // last
 
-	order uint64    // in which the nodes of a cluster were first heard of
-	used  time.Time // last, of such; guarded by cluster.mu
+	left  atomic.Bool // it is in a cluster, and has no slots there any more
+	order uint64      // in which the nodes of a cluster were first heard of
+	used  time.Time   // last, of such; guarded by cluster.mu
 
 	ejections, borrowed atomic.Uint64
 }

@@ -3,7 +3,8 @@ package proxy
 import "time"
 
 // With [PoolOptions].Patience, commands for a lost server wait for its next conn. They wait on Upstream.next,
-// which is closed when the next conn is there or the wait is over. It is nil when no conn will come.
+// which is closed when the next conn is there or the wait is over. It is nil when no conn will come. When the
+// node of a cluster loses its slots, as after a failover, they go to its successor.
 
 // arrived is called when there is another conn.
 func (u *Upstream) arrived() {
@@ -32,6 +33,9 @@ func (u *Upstream) limitWaits() {
 	u.mu.Lock()
 	waited := u.next
 	u.mu.Unlock()
+	if waited == nil {
+		return
+	}
 	time.AfterFunc(u.opts.patience, func() {
 		u.mu.Lock()
 		defer u.mu.Unlock()
@@ -50,10 +54,37 @@ func (u *Upstream) expected() <-chan struct{} {
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if u.conn.Load() != nil {
+	if u.conn.Load() != nil || u.opts.clustered != nil && u.opts.clustered.left.Load() {
 		return nil
 	}
 	return u.next
+}
+
+// successor returns a node for the commands of n, a node of a cluster that can't be reached and has lost
+// its slots: any node says where these are. It is nil for other nodes, and if commands don't wait.
+func (n *Node) successor() *Node {
+	if n == nil || n.pool.opts.Patience == 0 || !n.left.Load() {
+		return nil
+	}
+	for _, other := range n.pool.slots.Load().nodes {
+		if other != n && other.Up() {
+			return other
+		}
+	}
+	return nil
+}
+
+// successor returns the upstream to send to in place of u, or nil.
+func (u *Upstream) successor() *Upstream {
+	n := u.opts.clustered.successor()
+	if n == nil {
+		return nil
+	}
+	to, err := n.Upstream(u.opts.Protocol)
+	if err != nil {
+		return nil
+	}
+	return to
 }
 
 // ended reports whether l refused a command because l has ended. The command may then wait for the next conn.
@@ -76,24 +107,39 @@ func (u *Upstream) after(l *conn) {
 	}
 }
 
-// send has do append to the conn. If the conn has ended it waits for the next one.
+// send has do append to the conn. If the conn has ended it waits for the next one, or sends to a successor.
 func (u *Upstream) send(do func(l *conn) error) error {
-	for {
-		l, err := u.get()
+	for to := u; ; {
+		to.redirected.hold()
+		l, err := to.get()
 		if err != nil {
+			next := to.successor()
+			if next == nil {
+				return err
+			}
+			to = next
+			continue
+		}
+		if err = do(l); !to.ended(l, err) {
+			if to != u { // the caller flushes u
+				to.Flush()
+			}
 			return err
 		}
-		if err = do(l); !u.ended(l, err) {
-			return err
-		}
-		u.after(l)
+		to.after(l)
 	}
 }
 
 // trySend is send that never blocks: it returns [ErrConnecting] instead.
 func (u *Upstream) trySend(do func(l *conn) error) error {
+	if u.redirected.held.Load() != nil {
+		return ErrConnecting
+	}
 	l, err := u.tryGet()
 	if err != nil {
+		if u.successor() != nil {
+			return ErrConnecting
+		}
 		return err
 	}
 	if err = do(l); u.ended(l, err) {

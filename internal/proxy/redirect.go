@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redoubt-go/redoubt/internal/keyslot"
@@ -36,6 +37,10 @@ const (
 	RedirectPause = 20 * time.Millisecond
 
 	redirectsAtOnce = 4
+
+	// downPause is the pause before a command goes again to a node that says that the cluster is down, for
+	// [PoolOptions].Patience at most.
+	downPause = 100 * time.Millisecond
 )
 
 // unlimited is for commands that were read within a client's limits.
@@ -45,10 +50,16 @@ var unlimited = resp.Limits{MaxBulk: math.MaxInt32, MaxArgs: math.MaxInt32, MaxC
 type moves struct {
 	commands []byte // the answered commands that done counts, and then the unanswered ones
 	done     int
-	hops     int
+	hops     hops
 	whole    bool   // they are a transaction, from MULTI to EXEC: all move or none
 	n        int    // how many a transaction has
 	cause    []byte // why one of it was refused
+}
+
+// hops count how often a command was sent on.
+type hops struct {
+	moved int
+	down  int // to the same node, because the cluster was down
 }
 
 var (
@@ -67,6 +78,7 @@ type redirection struct {
 	commands []byte
 	ask      bool
 	due      time.Time // zero: at once
+	holds    bool      // other commands for the node wait until it is sent
 }
 
 // A direction is a node's answer that names another node for a command.
@@ -74,6 +86,8 @@ type direction struct {
 	cluster   *cluster
 	addr      string
 	ask       bool          // behind ASKING
+	down      bool          // to the same node, because the cluster is down
+	hops      hops          // with this one
 	pause     time.Duration // before it is sent there
 	disagreed bool          // it has been sent on too often
 }
@@ -81,27 +95,32 @@ type direction struct {
 // node returns where to send the command; nil once the pool is closed.
 func (d *direction) node() *Node { return d.cluster.at(d.addr) }
 
-// redirectionBy decides whether a reply of node n redirects a command, and where to. hops is how often the
+// redirectionBy decides whether a reply of node n redirects a command, and where to. h is how often the
 // command was sent on already. If slots have moved, the nodes are asked for them again.
-func (n *Node) redirectionBy(raw []byte, hops int) (d direction, redirects bool) {
+func (n *Node) redirectionBy(raw []byte, h hops) (d direction, redirects bool) {
 	c := n.pool.cluster
 	if c == nil || raw[0] != '-' {
 		return d, false
 	}
 	addr, ask, ok := sentTo(raw, n.server.Name)
 	if !ok {
-		if bytes.HasPrefix(raw, clusterDownCode) {
-			c.check()
+		if !bytes.HasPrefix(raw, clusterDownCode) {
+			return d, false
 		}
-		return d, false
+		c.check()
+		h.down++
+		d = direction{cluster: c, addr: n.server.Name, down: true, hops: h, pause: downPause}
+		return d, time.Duration(h.down)*downPause <= n.pool.opts.Patience
 	}
 	if !ask {
 		c.check()
 	}
-	d = direction{cluster: c, addr: addr, ask: ask, disagreed: hops == MaxRedirects}
-	if hops >= redirectsAtOnce {
+	d = direction{cluster: c, addr: addr, ask: ask, disagreed: h.moved == MaxRedirects}
+	if h.moved >= redirectsAtOnce {
 		d.pause = RedirectPause
 	}
+	h.moved++
+	d.hops = h
 	return d, true
 }
 
@@ -137,8 +156,8 @@ func (n *Node) Redirects(raw []byte) bool {
 	if len(raw) == 0 {
 		return false
 	}
-	_, redirects := n.redirectionBy(raw, 0)
-	return redirects
+	d, redirects := n.redirectionBy(raw, hops{})
+	return redirects && !d.down
 }
 
 // An Attempt is a command on its own connection, at one node, and at the next when that one
@@ -146,7 +165,7 @@ func (n *Node) Redirects(raw []byte) bool {
 type Attempt struct {
 	node *Node
 	ask  bool
-	hops int
+	hops hops
 }
 
 // Attempt begins at node n.
@@ -159,6 +178,14 @@ func (a *Attempt) Asking() bool { return a.ask }
 // Borrow is [Node.Borrow] for the command.
 func (a *Attempt) Borrow(ctx context.Context, p resp.Protocol) (*Exclusive, error) {
 	x, err := a.node.Borrow(ctx, p)
+	for err != nil && ctx.Err() == nil {
+		next := a.node.successor()
+		if next == nil {
+			break
+		}
+		a.node, a.ask = next, false
+		x, err = next.Borrow(ctx, p)
+	}
 	if err == nil && a.ask {
 		x.Asking()
 	}
@@ -190,7 +217,7 @@ func (a *Attempt) Follow(ctx context.Context, reply []byte) (again bool, f *Faul
 		case <-ctx.Done():
 		}
 	}
-	a.node, a.ask, a.hops = to, d.ask, a.hops+1
+	a.node, a.ask, a.hops = to, d.ask, d.hops
 	return true, nil
 }
 
@@ -238,7 +265,7 @@ func (l *conn) redirect(e *request, raw []byte) (reply []byte, sent bool) {
 	said := raw
 	if m.whole {
 		if e.n > 1 {
-			if _, _, ok := sentTo(raw, l.node.server.Name); ok && m.cause == nil {
+			if _, _, ok := sentTo(raw, l.node.server.Name); (ok || bytes.HasPrefix(raw, clusterDownCode)) && m.cause == nil {
 				m.cause = bytes.Clone(raw)
 			}
 			return raw, false
@@ -248,6 +275,9 @@ func (l *conn) redirect(e *request, raw []byte) (reply []byte, sent bool) {
 		}
 	}
 	d, redirects := l.node.redirectionBy(said, m.hops)
+	if redirects && d.down && (!m.whole && e.n > 1 || l.behind(e)) {
+		redirects = false // what is behind may have run
+	}
 	if !redirects || d.disagreed {
 		m.done++
 		if d.disagreed {
@@ -256,14 +286,18 @@ func (l *conn) redirect(e *request, raw []byte) (reply []byte, sent bool) {
 		return raw, false
 	}
 	r := redirection{ask: d.ask, request: request{
-		handler: e.handler, tag: e.tag, n: 1, retry: e.retry, timeout: e.timeout, moves: &moves{hops: m.hops + 1, whole: m.whole},
+		handler: e.handler, tag: e.tag, n: 1, retry: e.retry, timeout: e.timeout, moves: &moves{hops: d.hops, whole: m.whole},
 	}}
 	if e.retry == nil {
 		var err error
 		if r.commands, err = m.cut(); err != nil {
 			return errorReply("ERR redoubt: " + err.Error()), false
 		}
-		if !m.whole && d.cluster.forged(r.commands, raw, d.addr, l.node) {
+		switch {
+		case m.whole:
+		case d.down && runsScript(r.commands): // it may have made the answer up
+			return raw, false
+		case !d.down && d.cluster.forged(r.commands, raw, d.addr, l.node):
 			return errorReply("ERR redoubt: the script answered with an error that looks like a redirection"), false
 		}
 	}
@@ -293,11 +327,43 @@ func (l *conn) redirect(e *request, raw []byte) (reply []byte, sent bool) {
 		l.returnIsolated(raw)
 		return nil, true
 	}
+	r.holds = d.down
 	u.redirected.add(u, r)
 	if !slices.Contains(l.targets, u) {
 		l.targets = append(l.targets, u)
 	}
 	return nil, true
+}
+
+// behind reports whether the client has sent other commands behind e.
+func (l *conn) behind(e *request) bool {
+	its := func(other request) bool { return ownerOf(other.handler) == ownerOf(e.handler) }
+	if slices.ContainsFunc(l.front[l.at+1:], its) {
+		return true
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.ContainsFunc(l.queue, its)
+}
+
+// An owned is a handler of commands of another's client.
+type owned interface{ Owner() ReplyHandler }
+
+func ownerOf(h ReplyHandler) ReplyHandler {
+	if o, ok := h.(owned); ok {
+		return o.Owner()
+	}
+	return h
+}
+
+// runsScript reports whether a command runs a script of a client.
+func runsScript(command []byte) bool {
+	scanner := resp.CommandScanner{Limits: unlimited}
+	if n, err := scanner.Next(command); n == 0 || err != nil {
+		return true
+	}
+	r := rediscmd.Find(scanner.Args()[0])
+	return r != nil && r.RunsScript()
 }
 
 // forged reports whether a script made the redirection up: following it would run the script again, at an
@@ -321,8 +387,16 @@ func (e *request) last() uint64 { return e.tag + uint64(e.n-1) } //nolint:gosec 
 // redirections are those to one node that could not be sent at once, in order.
 type redirections struct {
 	mu    sync.Mutex
-	queue []redirection // they wait; the first may be on its way
-	busy  bool          // somebody sends them
+	queue []redirection                 // they wait; the first may be on its way
+	busy  bool                          // somebody sends them
+	held  atomic.Pointer[chan struct{}] // closed when nothing waits; nil: other commands need not wait
+}
+
+// hold waits while other commands have to.
+func (q *redirections) hold() {
+	if held := q.held.Load(); held != nil {
+		<-*held
+	}
 }
 
 // add sends r, which goes behind what waits. It doesn't wait itself.
@@ -334,12 +408,16 @@ func (q *redirections) add(u *Upstream, r redirection) {
 		if r.due.IsZero() {
 			err = u.sendRedirection(&r, false)
 		}
-		if !errors.Is(err, ErrBusy) {
+		if !errors.Is(err, ErrBusy) && (err == nil || u.successor() == nil) {
 			r.refuse(u, err)
 			return
 		}
 		q.busy = true
 		go q.run(u)
+	}
+	if r.holds && q.held.Load() == nil {
+		held := make(chan struct{})
+		q.held.Store(&held)
 	}
 	q.queue = append(q.queue, r)
 }
@@ -350,6 +428,9 @@ func (q *redirections) run(u *Upstream) {
 		q.mu.Lock()
 		if len(q.queue) == 0 {
 			q.busy, q.queue = false, nil
+			if held := q.held.Swap(nil); held != nil {
+				close(*held)
+			}
 			q.mu.Unlock()
 			return
 		}
@@ -359,14 +440,46 @@ func (q *redirections) run(u *Upstream) {
 		if !r.due.IsZero() {
 			time.Sleep(time.Until(r.due))
 		}
-		r.refuse(u, u.sendRedirection(&r, true))
+		err := u.sendRedirection(&r, true)
+		if next := u.successor(); err != nil && next != nil {
+			r.ask, r.due = false, time.Time{}
+			next.redirected.add(next, r)
+			next.Flush()
+			continue
+		}
+		r.refuse(u, err)
 		u.Flush()
 	}
 }
 
+// sendAgain has a request that never left wait for the next connection, in a cluster whose commands wait.
+// It reports whether it did.
+func (l *conn) sendAgain(e *request) bool {
+	if l.node == nil || !l.shared || e.moves == nil || e.handler == nil || e.expired || l.node.pool.opts.Patience == 0 {
+		return false
+	}
+	r := redirection{request: *e, commands: e.moves.commands, holds: true}
+	r.moves = &moves{hops: e.moves.hops, whole: e.moves.whole}
+	for e.n > 0 {
+		l.advance(e)
+	}
+	l.up.redirected.add(l.up, r)
+	return true
+}
+
 // refuse answers r if it could not be sent.
 func (r *redirection) refuse(u *Upstream, err error) {
-	if err != nil && fail(r.handler, r.last(), Unreachable(u.Name(), err)) {
+	if err == nil {
+		return
+	}
+	tag, flush := r.tag, false
+	if r.moves.whole {
+		tag = r.last()
+	}
+	for ; tag <= r.last(); tag++ {
+		flush = fail(r.handler, tag, Unreachable(u.Name(), err)) || flush
+	}
+	if flush {
 		r.handler.Flush()
 	}
 }

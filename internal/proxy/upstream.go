@@ -263,6 +263,9 @@ func (u *Upstream) run(ctx context.Context) {
 		l.close(err)
 		u.drop(l)
 		u.limitWaits()
+		if u.opts.clustered != nil {
+			u.opts.clustered.pool.cluster.check()
+		}
 		u.losses.Add(1)
 		if errors.Is(err, errEOF) {
 			u.eofs.Add(1)

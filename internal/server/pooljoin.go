@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"sync"
 
+	"github.com/redoubt-go/redoubt/internal/proxy"
 	"github.com/redoubt-go/redoubt/internal/resp"
 )
 
@@ -56,6 +57,9 @@ func (j *join) free() {
 }
 
 const maxIdleJoin = 16 << 10
+
+// Owner is the handler of the client's other commands.
+func (j *join) Owner() proxy.ReplyHandler { return j.out }
 
 // Reply implements proxy.ReplyHandler. tag is the number of the part.
 func (j *join) Reply(tag uint64, raw []byte) bool {
