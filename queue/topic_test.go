@@ -120,7 +120,7 @@ func TestWork(t *testing.T) {
 	})
 }
 
-// Whoever has lost a message learns it when it notes its progress.
+// A consumer that has lost a message learns it when it notes its progress.
 func TestProgressOfALostMessage(t *testing.T) {
 	lines(t, func(t *testing.T, l *line) {
 		q := l.queue(t, queue.Options{})

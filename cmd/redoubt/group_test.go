@@ -234,7 +234,7 @@ func TestServeCluster(t *testing.T) {
 
 // TestServeClusterFailover: a master of the cluster behind `serve --backend` dies. Clients wait for its replica, and only
 // the commands that it may have run fail. In a pipeline, a command behind which others have left may also be told that the
-// cluster is down; those that run keep their order.
+// cluster is down; the others keep their order.
 func TestServeClusterFailover(t *testing.T) {
 	cluster := redistest.StartCluster(t, 3, 1)
 	s := startServe(t, "--backend=redis-cluster://"+strings.Join(cluster.Addrs()[:2], ","))
