@@ -51,6 +51,9 @@ func (j *Job) SetProgress(ctx context.Context, note []byte) error {
 	if len(note) > MaxProgress {
 		return fmt.Errorf("queue: progress has %d bytes; want at most %d", len(note), MaxProgress)
 	}
+	if j.consumer == nil { // a test of a handler made the Job
+		return ErrLeaseLost
+	}
 	held, err := wire.ReadFlags(j.consumer.client.Do(ctx, wire.ProgressCmd(j.consumer.keys, j.receipt, string(note))))
 	if err == nil && !slices.Contains(held, true) {
 		err = ErrLeaseLost

@@ -288,6 +288,11 @@ func TestServeClusterHealth(t *testing.T) {
 	}
 	gone := cluster.Nodes()[2]
 	gone.Kill()
+	defer func(killed time.Time) {
+		if took := time.Since(killed); took > 900*time.Millisecond { // a probe has a second
+			t.Errorf("/readyz took %v to name it: it waits for another connection, as commands do", took)
+		}
+	}(time.Now())
 	eventually(t, "/readyz names it", func() bool {
 		_, body := s.get(t, "/readyz")
 		return body == "ok\npool cluster: server "+gone.Addr()+" is down\n"

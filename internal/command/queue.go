@@ -59,6 +59,13 @@ func queueCommand(c Command) *Command {
 	return &c
 }
 
+// exampleTaken takes the message whose receipt an example has.
+var exampleTaken = []string{
+	"QUEUE.CANCEL mail welcome:42",
+	"QUEUE.PUT mail hello ID welcome:42",
+	"QUEUE.TAKE mail 1 30000\n1) 1) \"YXNkZmdoamtsw7bDcJhwelcome:42\"\n   2) \"welcome:42\"\n   3) (integer) 1\n   4) \"hello\"",
+}
+
 var queueCommands = []*Command{
 	queueCommand(Command{
 		Name:       "QUEUE.PUT",
@@ -218,13 +225,9 @@ var queueCommands = []*Command{
 			queueName, receiptArg,
 			{Name: "lease", Type: "integer", Unit: "ms", Summary: fmt.Sprintf("from now on: 1 to %d ms. It never shortens a lease", maxQueueTime)},
 		},
-		Reply:  "Integer: 1 when the message is held for at least this time, 0 when it is no longer held.",
-		Errors: queueErrors(docInteger, docReceipt, docLease),
-		Before: []string{
-			"QUEUE.CANCEL mail welcome:42",
-			"QUEUE.PUT mail hello ID welcome:42",
-			"QUEUE.TAKE mail 1 30000\n1) 1) \"YXNkZmdoamtsw7bDcJhwelcome:42\"\n   2) \"welcome:42\"\n   3) (integer) 1\n   4) \"hello\"",
-		},
+		Reply:    "Integer: 1 when the message is held for at least this time, 0 when it is no longer held.",
+		Errors:   queueErrors(docInteger, docReceipt, docLease),
+		Before:   exampleTaken,
 		Examples: []Example{{"QUEUE.EXTEND mail YXNkZmdoamtsw7bDcJhwelcome:42 30000", "(integer) 1"}},
 		Plan: func(env *Env, args [][]byte) Plan {
 			receipt := string(args[2])
@@ -249,12 +252,8 @@ var queueCommands = []*Command{
 		Args:       []Arg{queueName, receiptArg, {Name: "note", Type: "string", Summary: fmt.Sprintf("any bytes, at most %d", wire.MaxProgress)}},
 		Reply:      "Integer: 1 when the message is held, and QUEUE.FIND shows the note for as long as it is, an hour at most; 0 when it is no longer held, and nothing is noted.",
 		Errors:     queueErrors(docReceipt, fmt.Sprintf("`ERR redoubt: note has … bytes; want at most %d`", wire.MaxProgress)),
-		Before: []string{
-			"QUEUE.CANCEL mail welcome:42",
-			"QUEUE.PUT mail hello ID welcome:42",
-			"QUEUE.TAKE mail 1 30000\n1) 1) \"YXNkZmdoamtsw7bDcJhwelcome:42\"\n   2) \"welcome:42\"\n   3) (integer) 1\n   4) \"hello\"",
-		},
-		Examples: []Example{{"QUEUE.PROGRESS mail YXNkZmdoamtsw7bDcJhwelcome:42 3/7", "(integer) 1"}},
+		Before:     exampleTaken,
+		Examples:   []Example{{"QUEUE.PROGRESS mail YXNkZmdoamtsw7bDcJhwelcome:42 3/7", "(integer) 1"}},
 		Plan: func(env *Env, args [][]byte) Plan {
 			receipt, note := string(args[2]), string(args[3])
 			fault := checkReceipt(receipt)

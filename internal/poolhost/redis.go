@@ -214,7 +214,10 @@ func (p *redisPool) health(ctx context.Context) (up, down []string) {
 	}
 	for _, n := range nodes {
 		if u, err := n.Upstream(resp.RESP2); err == nil {
-			_ = u.Ready(ctx) // waits for the first attempt to connect
+			select {
+			case <-u.Tried():
+			case <-ctx.Done():
+			}
 		}
 		if n.Up() {
 			up = append(up, n.Name())

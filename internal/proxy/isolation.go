@@ -54,14 +54,11 @@ func (t Sender) SendScriptIsolated(wait func() context.Context, c ReplyHandler, 
 // sendIsolated passes send the time at which the time-out began.
 func (t Sender) sendIsolated(wait func() context.Context, send func(l *conn, began time.Time) error) error {
 	began := time.Now()
-	l, err := t.u.isolatedConn(wait, cmp.Or(t.timeout, t.u.opts.timeout), t.ration)
-	for err != nil {
-		next := t.u.successor()
-		if next == nil {
-			break
-		}
+	isolate := func() (*conn, error) { return t.u.isolatedConn(wait, cmp.Or(t.timeout, t.u.opts.timeout), t.ration) }
+	l, err := isolate()
+	for next := t.u.successor(); err != nil && next != nil; next = t.u.successor() {
 		t.u = next
-		l, err = t.u.isolatedConn(wait, cmp.Or(t.timeout, t.u.opts.timeout), t.ration)
+		l, err = isolate()
 	}
 	if err != nil {
 		return err

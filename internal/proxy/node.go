@@ -137,7 +137,7 @@ func (n *Node) close() {
 // [Exclusive.Return] once no state of the client is left in it, or Close. Borrow fails at once while the
 // server is known to be down.
 func (n *Node) Borrow(ctx context.Context, p resp.Protocol) (*Exclusive, error) {
-	if err := n.reachable(ctx, p); err != nil {
+	if err := n.reachable(ctx, p, true); err != nil {
 		return nil, err
 	}
 	if x := n.takeIdle(p); x != nil {
@@ -160,10 +160,11 @@ func (n *Node) Borrow(ctx context.Context, p resp.Protocol) (*Exclusive, error) 
 }
 
 // Dedicate opens a connection for listener alone. The caller closes it. Dedicate fails at once while the
-// server is known to be down.
+// server is known to be down; one that Sentinels may replace it waits for, as a command does. In a cluster it
+// doesn't wait, because another node will do.
 func (n *Node) Dedicate(ctx context.Context, p resp.Protocol, listener Listener) (*Dedicated, error) {
 	if !n.Returning() {
-		if err := n.reachable(ctx, p); err != nil {
+		if err := n.reachable(ctx, p, n.pool.cluster == nil); err != nil {
 			return nil, err
 		}
 	}
@@ -171,16 +172,25 @@ func (n *Node) Dedicate(ctx context.Context, p resp.Protocol, listener Listener)
 }
 
 // reachable returns why the server can't be reached now, or nil. It waits for the first attempt to
-// connect.
-func (n *Node) reachable(ctx context.Context, p resp.Protocol) error {
+// connect, and if waits is set as a command does.
+func (n *Node) reachable(ctx context.Context, p resp.Protocol, waits bool) error { //nolint:revive // the parameter is the whole difference
 	u, err := n.Upstream(p)
 	if err != nil {
 		return err
 	}
-	if err := u.Ready(ctx); err != nil {
+	if waits {
+		err = u.Ready(ctx)
+	} else {
+		select {
+		case <-u.Tried():
+		case <-ctx.Done():
+			err = ctx.Err()
+		}
+	}
+	if err != nil {
 		return err
 	}
-	l, err := u.get()
+	l, err := u.now()
 	if err != nil {
 		return err
 	}

@@ -358,23 +358,26 @@ func ownerOf(h ReplyHandler) ReplyHandler {
 
 // runsScript reports whether a command runs a script of a client.
 func runsScript(command []byte) bool {
+	_, runs := scriptOf(command)
+	return runs
+}
+
+// scriptOf returns the arguments of a command that runs a script of a client; none if it can't be read.
+func scriptOf(command []byte) (args [][]byte, runs bool) {
 	scanner := resp.CommandScanner{Limits: unlimited}
 	if n, err := scanner.Next(command); n == 0 || err != nil {
-		return true
+		return nil, true
 	}
-	r := rediscmd.Find(scanner.Args()[0])
-	return r != nil && r.RunsScript()
+	args = scanner.Args()
+	r := rediscmd.Find(args[0])
+	return args, r != nil && r.RunsScript()
 }
 
 // forged reports whether a script made the redirection up: following it would run the script again, at an
 // address of the script's choice.
 func (c *cluster) forged(command, raw []byte, addr string, from *Node) bool {
-	scanner := resp.CommandScanner{Limits: unlimited}
-	if n, err := scanner.Next(command); n == 0 || err != nil {
-		return true
-	}
-	args := scanner.Args()
-	if r := rediscmd.Find(args[0]); r == nil || !r.RunsScript() { // nothing of it is a client's script
+	args, runs := scriptOf(command)
+	if !runs {
 		return false
 	}
 	slot, err := strconv.Atoi(strings.Fields(string(raw))[1])
@@ -440,14 +443,15 @@ func (q *redirections) run(u *Upstream) {
 		if !r.due.IsZero() {
 			time.Sleep(time.Until(r.due))
 		}
-		err := u.sendRedirection(&r, true)
-		if next := u.successor(); err != nil && next != nil {
-			r.ask, r.due = false, time.Time{}
-			next.redirected.add(next, r)
-			next.Flush()
-			continue
+		if err := u.sendRedirection(&r, true); err != nil {
+			if next := u.successor(); next != nil {
+				r.ask, r.due = false, time.Time{}
+				next.redirected.add(next, r)
+				next.Flush()
+				continue
+			}
+			r.refuse(u, err)
 		}
-		r.refuse(u, err)
 		u.Flush()
 	}
 }

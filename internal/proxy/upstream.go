@@ -383,6 +383,9 @@ func (u *Upstream) FlushNow() {
 	}
 }
 
+// Tried is closed after the first attempt to connect.
+func (u *Upstream) Tried() <-chan struct{} { return u.tried }
+
 // Ready waits as a command would, for the first attempt to connect or for a connection that takes the
 // place of a lost one. It reports why there is no connection now, or nil.
 func (u *Upstream) Ready(ctx context.Context) error {

@@ -230,6 +230,14 @@ func TestQueueProgress(t *testing.T) {
 		shows("1/2")
 		w.want(":1\r\n", "queue.progress "+name+" "+m.receipt+" 2/2")
 		shows("2/2")
+		direct := dial(t, b.Addr)
+		keys, _ := direct.value("KEYS", "*{"+name+"}:queue:progress:*").([]any)
+		if len(keys) != 1 {
+			t.Fatalf("the keys of the note: %v", keys)
+		}
+		if left, _ := direct.value("PTTL", keys[0].(string)).(int64); left > 3_600_000 || left < 3_000_000 {
+			t.Errorf("the note is kept for %d ms, want an hour", left)
+		}
 		w.want(":0\r\n", "QUEUE.PROGRESS "+name+" "+strings.Repeat("x", 16)+"m 9/9")
 		shows("2/2")
 
