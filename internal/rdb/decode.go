@@ -33,7 +33,7 @@ func ParseAtMost(payload []byte, most int64, work Work) (*Value, error) {
 		return nil, fmt.Errorf("%w of %d bytes", ErrTooLarge, most)
 	case r.bad:
 		return nil, fmt.Errorf("%w: type %d", ErrFormat, payload[0])
-	case v.Kind != String && len(v.Elements) == 0:
+	case v.Kind != String && v.Kind != Stream && len(v.Elements) == 0:
 		return nil, fmt.Errorf("%w: a collection without elements", ErrFormat)
 	}
 	return v, nil
@@ -246,6 +246,12 @@ func (r *reader) value(t byte) *Value {
 		r.bad = r.bad || len(all)%2 != 0
 	case typeHashListpackEx:
 		r.hashEx(v)
+	case typeStreamListpacks:
+		v.Kind, v.Stream = Stream, r.stream(1)
+	case typeStreamListpacks2:
+		v.Kind, v.Stream = Stream, r.stream(2)
+	case typeStreamListpacks3:
+		v.Kind, v.Stream = Stream, r.stream(3)
 	default:
 		r.bad = true
 	}

@@ -4,18 +4,22 @@
 // [Payload] and [Parse] are for DUMP and RESTORE: a value with its footer, the
 // version of the format and a checksum. Redis 7.0 and later read its output, and so does Valkey;
 // a hash whose fields have a time to live needs Redis 7.4. The package reads values of Redis 4.0
-// to 8: every encoding of strings, lists, sets, sorted sets and hashes but the zipmap of Redis
-// 2.4. It refuses streams and the values of modules.
+// to 8: every encoding of strings, lists, sets, sorted sets, hashes and streams but the zipmap of Redis
+// 2.4. It refuses the values of modules.
 //
 // [FileReader] and [FileWriter] are for whole files. A file's values come and
-// go as payloads, so values that no [Value] holds, like streams, can be passed on.
+// go as payloads, so values that no [Value] holds, like the values of modules, can be passed on.
 // [Fit] converts a payload to the format of an older server.
 //
 // The package trusts no payload and no file: it checks each length against the bytes that follow
 // before it allocates memory.
 package rdb
 
-import "errors"
+import (
+	"errors"
+
+	"github.com/redoubt-go/redoubt/internal/stream"
+)
 
 // Version is the version of the written format, which Redis 7.0 introduced. Values that
 // Redis 7.0 does not know are written with [VersionFieldTTL].
@@ -57,6 +61,7 @@ const (
 	Set
 	Zset
 	Hash
+	Stream
 )
 
 // A Value is one value of a key. The zero value is the empty string.
@@ -74,6 +79,8 @@ type Value struct {
 	// Expires are the deadlines of the fields of a hash in Unix ms, 0 for
 	// none; nil when no field has one.
 	Expires []int64
+	// Stream is the stream. Payload reads it, Parse makes it.
+	Stream *stream.Stream
 }
 
 // The types of values in the file.
@@ -95,4 +102,8 @@ const (
 	typeSetListpack    = 20
 	typeHashTTL        = 24
 	typeHashListpackEx = 25
+
+	typeStreamListpacks  = 15
+	typeStreamListpacks2 = 19 // since Redis 7.0
+	typeStreamListpacks3 = 21 // since Redis 7.2
 )

@@ -43,6 +43,8 @@ func PayloadWith(dst []byte, v *Value, work Work) []byte {
 			version = VersionFieldTTL
 		}
 		dst = appendHash(dst, v, work)
+	case Stream:
+		dst = appendStream(dst, v.Stream, 2, work)
 	default:
 		work.count(len(v.Str))
 		dst = appendString(append(dst, typeString), v.Str)

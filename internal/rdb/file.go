@@ -50,15 +50,12 @@ const (
 
 // The types of values that a file may hold and a [Value] can't.
 const (
-	typeModule2          = 7
-	typeHashZipmap       = 9
-	typeStreamListpacks  = 15
-	typeStreamListpacks2 = 19
-	typeStreamListpacks3 = 21
-	typeHashValkey       = 22 // of Valkey 9, in files and payloads from version 80 on
+	typeModule2    = 7
+	typeHashZipmap = 9
+	typeHashValkey = 22 // of Valkey 9, in files and payloads from version 80 on
 )
 
-// Unsupported returns the type of a payload that [Parse] can't read, like "stream", or "" when Parse can
+// Unsupported returns the type of a payload that [Parse] can't read, like "value of a module", or "" when Parse can
 // read it. For a broken payload it may return either.
 func Unsupported(payload []byte) string {
 	if len(payload) == 0 {
@@ -67,10 +64,8 @@ func Unsupported(payload []byte) string {
 	switch t := payload[0]; t {
 	case typeString, typeList, typeSet, typeZset, typeHash, typeZset2, typeListZiplist, typeSetIntset, typeZsetZiplist,
 		typeHashZiplist, typeListQuicklist, typeHashListpack, typeZsetListpack, typeListQuicklist2, typeSetListpack,
-		typeHashTTL, typeHashListpackEx:
+		typeHashTTL, typeHashListpackEx, typeStreamListpacks, typeStreamListpacks2, typeStreamListpacks3:
 		return ""
-	case typeStreamListpacks, typeStreamListpacks2, typeStreamListpacks3:
-		return "stream"
 	case typeModule2:
 		return "value of a module"
 	case typeHashZipmap:

@@ -113,6 +113,9 @@ func isFileError(err error) bool {
 	return errors.As(err, &fe) && fe.Offset >= 0 && fe.Reason != ""
 }
 
+// streamNode is a node of a stream with one entry, whose ID is the node's: a is b.
+const streamNode = "\x1d\x1d\x00\x00\x00\x0a\x00" + "\x01\x01\x00\x01\x01\x01\x81a\x02\x00\x01" + "\x02\x01\x00\x01\x00\x01\x81b\x02\x04\x01\xff"
+
 // Records that are skipped, and values that Parse can't read, are read to their end.
 func TestFileSkips(t *testing.T) {
 	const key = "\x01s"
@@ -125,16 +128,16 @@ func TestFileSkips(t *testing.T) {
 		"\xf8\x05\xf9\x07" + "\x00\x01k\x01v" + // idle, frequency
 		"\xfd\x10\x00\x00\x00" + "\x00\x02k2\xc3\x05\x0a\x00a\xe0\x00\x00" + // seconds, LZF
 		"\x07" + key + "\x81\x00\x00\x00\x00\x00\x00\x00\x07" + "\x01\x05\x02\x06\x03\x00\x00\x00\x00\x04" + ms + "\x05\x01t\x00" +
-		"\x0f" + key + "\x01\x01n\x01l" + "\x01\x02\x03" + group("", "") +
-		"\x13" + key + "\x00" + "\x01\x02\x03\x04\x05\x06\x07\x08" + group("\x09", "") +
-		"\x15" + key + "\x00" + "\x01\x02\x03\x04\x05\x06\x07\x08" + group("\x09", ms) + "\xff"
+		"\x0f" + key + "\x01\x10\x00\x00\x00\x00\x00\x00\x00\x02\x00\x00\x00\x00\x00\x00\x00\x03" + streamNode + "\x01\x02\x03" + group("", "") +
+		"\x13" + key + "\x00" + "\x00\x02\x03\x04\x05\x06\x07\x08" + group("\x09", "") +
+		"\x15" + key + "\x00" + "\x00\x02\x03\x04\x05\x06\x07\x08" + group("\x09", ms) + "\xff"
 	file := []byte("REDIS0011" + body)
 	file = binary.LittleEndian.AppendUint64(file, checksum(file))
 	f, all, err := readAll(file)
-	if !errors.Is(err, io.EOF) || len(all) != 6 || f.Functions() != 1 || f.Offset() != int64(len(file)) {
-		t.Fatalf("%d keys, %d functions, %v", len(all), f.Functions(), err)
+	if !errors.Is(err, io.EOF) || len(all) != 6 || len(f.Libraries()) != 1 || f.Libraries()[0] != "lib" || f.Offset() != int64(len(file)) {
+		t.Fatalf("%d keys, libraries %q, %v", len(all), f.Libraries(), err)
 	}
-	for i, want := range []string{"", "", "value of a module", "stream", "stream", "stream"} {
+	for i, want := range []string{"", "", "value of a module", "", "", ""} {
 		if got := Unsupported(all[i].Payload); got != want || all[i].DB != 2 {
 			t.Errorf("key %d in database %d is %q, want %q", i, all[i].DB, got, want)
 		}
@@ -223,8 +226,9 @@ func TestFit(t *testing.T) {
 		{"of a newer Redis", listpack(typeSetListpack, 14), 11, 11, typeSetListpack},
 		{"fields' deadlines", ttl, 12, 12, typeHashTTL},
 		{"fields' deadlines to 7.2", ttl, 11, 0, 0},
-		{"a stream", stamp([]byte("\x13..."), 11), 10, 10, typeStreamListpacks2},
-		{"a newer stream", stamp([]byte("\x15..."), 11), 10, 0, 0},
+		{"a stream", stamp([]byte("\x13\x00\x00\x02\x03\x00\x00\x00\x00\x00\x00"), 11), 10, 10, typeStreamListpacks2},
+		{"a newer stream", stamp([]byte("\x15\x00\x00\x02\x03\x00\x00\x00\x00\x00\x00"), 11), 10, 10, typeStreamListpacks2},
+		{"a newer stream to 6.2", stamp([]byte("\x15\x00\x00\x02\x03\x00\x00\x00\x00\x00\x00"), 11), 9, 9, typeStreamListpacks},
 		{"unknown", stamp([]byte("\x1a..."), 14), 12, 0, 0},
 	} {
 		got, err := Fit(c.payload, c.most)

@@ -15,8 +15,8 @@ import (
 // up to 8.2 (version 12) and of Valkey up to 9 (80). It reads a newer file as long as that has no unknown
 // part.
 //
-// It skips access times and frequencies, the data that modules keep beside the keys, and functions, which
-// it counts. It is not safe for concurrent use.
+// It skips access times and frequencies, and the data that modules keep beside the keys. It is not safe for
+// concurrent use.
 type FileReader struct {
 	in        *bufio.Reader
 	offset    int64
@@ -24,7 +24,7 @@ type FileReader struct {
 	version   int // of the format
 	valkey    bool
 	db        int
-	functions int
+	libraries []string
 	buf       []byte // what was read since the last type
 	err       error
 }
@@ -56,8 +56,8 @@ func NewFileReader(r io.Reader) (*FileReader, error) {
 // later, from 80 on for Valkey 9.
 func (f *FileReader) Version() int { return f.version }
 
-// Functions is how many libraries of FUNCTION LOAD were passed over so far.
-func (f *FileReader) Functions() int { return f.functions }
+// Libraries returns the code of the libraries of FUNCTION LOAD that came so far.
+func (f *FileReader) Libraries() []string { return f.libraries }
 
 // Offset is how many bytes were read so far.
 func (f *FileReader) Offset() int64 { return f.offset }
@@ -94,8 +94,7 @@ func (f *FileReader) Next() (Entry, error) {
 		case opSlotInfo:
 			f.lengths(3)
 		case opFunction:
-			f.string()
-			f.functions++
+			f.library()
 		case opModuleAux:
 			f.lengths(3)
 			f.module()
@@ -109,6 +108,22 @@ func (f *FileReader) Next() (Entry, error) {
 		}
 	}
 	return Entry{}, f.err
+}
+
+// library reads a library of functions.
+func (f *FileReader) library() {
+	from := len(f.buf)
+	f.string()
+	if f.err != nil {
+		return
+	}
+	r := reader{b: f.buf[from:], left: Largest}
+	code := r.string()
+	if r.bad {
+		f.fail("a library of functions can't be read")
+		return
+	}
+	f.libraries = append(f.libraries, string(code))
 }
 
 // deadline turns a time of a file into Unix ms, never 0.

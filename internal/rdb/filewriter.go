@@ -55,6 +55,16 @@ func (f *FileWriter) Write(e Entry) error {
 	return f.write()
 }
 
+// Library adds the code of a library of FUNCTION LOAD. Libraries come in front of all keys. In a file of a version
+// below [Version] the error matches [ErrNewer], and nothing is written.
+func (f *FileWriter) Library(code string) error {
+	if f.version < Version {
+		return fmt.Errorf("%w: libraries of functions", ErrNewer)
+	}
+	f.buf = appendString(append(f.buf, opFunction), []byte(code))
+	return f.write()
+}
+
 // Close ends the file and flushes it. It doesn't close the underlying
 // writer.
 func (f *FileWriter) Close() error {

@@ -60,6 +60,9 @@ func Fit(payload []byte, most int) ([]byte, error) {
 	if value.Expires != nil {
 		return nil, fmt.Errorf("%w: a hash whose fields have a time to live", ErrNewer)
 	}
+	if value.Kind == Stream && most < since(typeStreamListpacks2) {
+		return stamp(appendStream(nil, value.Stream, 1, nil), since(typeStreamListpacks)), nil
+	}
 	plain := Payload(nil, value)
 	return stamp(plain[:len(plain)-footer], since(plain[0])), nil
 }
@@ -91,7 +94,7 @@ func (v *Value) check() error {
 			return fmt.Errorf("%w: the deadline of field %.100q is out of range", ErrFormat, v.Elements[i])
 		}
 	}
-	if v.Kind == List {
+	if v.Kind == List || v.Kind == Stream {
 		return nil
 	}
 	if twice := firstTwice(v.Elements); twice != nil {

@@ -5,7 +5,10 @@ import (
 	"encoding/binary"
 	"errors"
 	"runtime"
+	"strings"
 	"testing"
+
+	"github.com/redoubt-go/redoubt/internal/stream"
 )
 
 // TestHostileLengths wants payloads that claim much to be refused before much
@@ -25,6 +28,10 @@ func TestHostileLengths(t *testing.T) {
 		"hash":            sealed(typeHash, many, noise),
 		"hash with times": sealed(typeHashTTL, make([]byte, 8), many, noise),
 		"quicklist":       sealed(typeListQuicklist2, many, noise),
+		"stream":          sealed(typeStreamListpacks2, many, noise),
+		"groups":          sealed(typeStreamListpacks2, make([]byte, 9), many, noise),
+		"pending":         sealed(typeStreamListpacks2, append(make([]byte, 9), "\x01\x01g\x00\x00\x00"...), many, noise),
+		"consumers":       sealed(typeStreamListpacks2, append(make([]byte, 9), "\x01\x01g\x00\x00\x00\x00"...), many, noise),
 		"long string":     sealed(typeList, []byte{1}, long, literal, far),
 	} {
 		var before, after runtime.MemStats
@@ -82,7 +89,55 @@ func bombs(size int) map[string][]byte {
 		"listpack":  seal(typeSetListpack, string(list)),
 		"quicklist": seal(typeListQuicklist2, string(append([]byte{1, 2}, list...))),
 		"empty":     seal(typeList, string(append(appendLen(nil, uint64(size/40)), make([]byte, size/40)...))),
+		"node":      seal(typeStreamListpacks2, "\x01\x10"+string(appendBigID(nil, stream.ID{MS: 1}))+string(bigNode(size))+"\x01\x01\x00\x01\x00\x00\x00\x01\x00"),
+		"groups":    seal(typeStreamListpacks2, "\x00"+strings.Repeat("\x00", 8)+many(size/350, "\x00\x00\x00\x00\x00")),
+		"consumers": seal(typeStreamListpacks2, "\x00"+strings.Repeat("\x00", 8)+"\x01\x01g\x00\x00\x00\x00"+many(size/500, strings.Repeat("\x00", 9))),
+		"pending":   seal(typeStreamListpacks2, "\x00"+strings.Repeat("\x00", 8)+"\x01\x01g\x00\x00\x00"+pendingEntries(size/1400)),
 	}
+}
+
+// many is n names, each with what follows it.
+func many(n int, rest string) string {
+	b := appendLen(nil, uint64(n)) //nolint:gosec // small
+	for i := range n {
+		b = append(append(b, 3, byte(i>>16), byte(i>>8), byte(i)), rest...)
+	}
+	return string(b)
+}
+
+// pendingEntries is n pending entries of one consumer.
+func pendingEntries(n int) string {
+	b := appendLen(nil, uint64(n))   //nolint:gosec // small
+	ids := appendLen(nil, uint64(n)) //nolint:gosec // small
+	for i := range n {
+		id := stream.ID{MS: 1, Seq: uint64(i)} //nolint:gosec // small
+		b = append(appendMillis(appendBigID(b, id), 0), 1)
+		ids = appendBigID(ids, id)
+	}
+	return string(b) + "\x01\x01c" + strings.Repeat("\x00", 8) + string(ids)
+}
+
+// bigNode is a packed node with a field of size letters.
+func bigNode(size int) []byte {
+	s := stream.New()
+	s.Add(stream.Limits{}, stream.ID{MS: 1}, [][]byte{[]byte("f"), bytes.Repeat([]byte{'x'}, size)})
+	var pack []byte
+	s.EachNode(func(_ stream.ID, p []byte) bool { pack = bytes.Clone(p); return true })
+	from, to := bytes.IndexByte(pack, 'x'), bytes.LastIndexByte(pack, 'x')
+	var packed []byte
+	literal := func(b []byte) {
+		for ; len(b) > 0; b = b[min(32, len(b)):] {
+			packed = append(append(packed, byte(min(32, len(b))-1)), b[:min(32, len(b))]...)
+		}
+	}
+	literal(pack[:from+1])
+	at := from + 1
+	for ; at+264 <= to; at += 264 {
+		packed = append(packed, 7<<5, 255, 0)
+	}
+	literal(pack[at:])
+	out := append([]byte{0xc0 | encLZF}, appendLen(nil, uint64(len(packed)))...)
+	return append(appendLen(out, uint64(len(pack))), packed...)
 }
 
 // TestBombs wants a payload that unpacks to more than the limit to be refused

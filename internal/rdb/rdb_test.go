@@ -102,6 +102,8 @@ func FuzzParse(f *testing.F) {
 	f.Add(byte(typeListQuicklist), "\x01\x0e\x0e\x00\x00\x00\x00\x00\x00\x00\x00\x01\x00\x00\x01a\xff")
 	f.Add(byte(typeSetIntset), "\x0a\x02\x00\x00\x00\x01\x00\x00\x00\x01\x00")
 	f.Add(byte(typeHashTTL), "\x01\x00\x00\x00\x00\x00\x00\x00\x01\x01\x01a\x01b")
+	groups := "\x01\x01g\x01\x02\x03" + pendingEntries(2)
+	f.Add(byte(typeStreamListpacks2), "\x01\x10"+strings.Repeat("\x00", 7)+"\x02"+strings.Repeat("\x00", 7)+"\x03"+streamNode+"\x01\x02\x03\x02\x03\x00\x00\x01"+groups)
 	for _, b := range bombs(64 << 10) {
 		f.Add(b[0], string(b[1:len(b)-footer]))
 	}
@@ -116,6 +118,9 @@ func FuzzParse(f *testing.F) {
 		again, err := Parse(Payload(nil, v))
 		if err != nil {
 			t.Fatalf("%+v: %v", v, err)
+		}
+		if v.Stream != nil && !again.Stream.Alike(v.Stream) {
+			t.Fatalf("%+v became %+v", v.Stream, again.Stream)
 		}
 		if len(again.Elements) != len(v.Elements) || string(again.Str) != string(v.Str) {
 			t.Fatalf("%+v became %+v", v, again)
