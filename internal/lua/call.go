@@ -200,7 +200,7 @@ func (l *thread) call3(f, a, b, c value) {
 // not nil, makes that value while the failed frames are still there.
 func (l *thread) protect(fn, nres int, handler func(*luaError) value) (failed bool, errVal value) {
 	ci, nframes, ccalls, cur, depth := l.ci, l.nframes, l.ccalls, l.st.cur, l.st.depth
-	held, building := l.st.held, len(l.st.building)
+	held, building, whole := l.st.held, len(l.st.building), l.st.whole
 	defer func() {
 		r := recover()
 		if r == nil {
@@ -213,6 +213,7 @@ func (l *thread) protect(fn, nres int, handler func(*luaError) value) (failed bo
 		failed, errVal = true, e.v
 		l.st.cur, l.st.depth = cur, depth
 		l.st.settle(held, building)
+		l.st.whole = whole
 		if handler != nil {
 			errVal = handler(e)
 		}

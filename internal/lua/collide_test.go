@@ -56,7 +56,7 @@ func TestCollisionsAreInTheOrderOfC(t *testing.T) {
 // TestLongNumbers compares how long numerals are read with how short ones are.
 func TestLongNumbers(t *testing.T) {
 	r, steps := randtest.Rand(t), randtest.Watch(t)
-	st := newState(Options{Version: "7.0.15"})
+	st := newState(Options{Version: "7.0.15"}, false)
 	pieces := []string{"0", "00", "1", "7", "9", "123456789", ".", "e", "E5", "e-3", "p2", "-", "+", "0x", "a", "F", "nan", "nan(a_1)", "inf", "infinity", " ", "x", ")", strings.Repeat("0", 20), strings.Repeat("5", 30)}
 	for range 20000 {
 		s := ""

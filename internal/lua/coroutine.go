@@ -144,6 +144,7 @@ func (l *thread) run(args int) (n int, ok bool) {
 		if r := recover(); r != nil {
 			e, isErr := r.(*luaError)
 			if !isErr || e.fatal {
+				l.status = coDead // a library may keep it
 				panic(r)
 			}
 			st.settle(held, building)

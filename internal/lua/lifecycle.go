@@ -2,9 +2,10 @@ package lua
 
 import "math/rand/v2"
 
-// newState makes a state with all libraries, its tables read only.
-func newState(o Options) *state {
-	st := &state{}
+// newState makes a state with all of Lua's libraries, its tables read only. A state that lasts belongs to a
+// [Library]: it has neither KEYS nor ARGV.
+func newState(o Options, lasts bool) *state { //nolint:revive // the parameter is what it is for
+	st := &state{lasts: lasts}
 	st.memLimit, st.memNext, st.fuel = 1<<40, 1<<40, refuelSteps
 	st.main = st.newThread()
 	st.cur = st.main
@@ -22,8 +23,10 @@ func newState(o Options) *state {
 	mt := st.newTable(0, 1)
 	mt.setField(st, "__index", value{o: &goFn{name: "", fn: unknownGlobal, id: st.newID()}})
 	st.globals.meta = mt
-	for _, k := range []*str{strKEYS, strARGV} {
-		*st.globals.slot(st, value{o: k}) = vFalse
+	if !lasts {
+		for _, k := range []*str{strKEYS, strARGV} {
+			*st.globals.slot(st, value{o: k}) = vFalse
+		}
 	}
 	st.protect(st.globals)
 	st.protect(st.strMeta)
@@ -59,13 +62,20 @@ func (st *state) protect(t *table) {
 
 // reset forgets everything of a run.
 func (st *state) reset() {
-	st.main.reset()
-	st.cur, st.depth = st.main, 0
 	*st.globals.getStr(strKEYS) = vFalse
 	*st.globals.getStr(strARGV) = vFalse
 	st.keys.release()
 	st.args.release()
 	st.entry.p = nil
+	st.forget()
+}
+
+// forget forgets everything of a run but globals and the variables of a [Library].
+func (st *state) forget() {
+	st.whole = 0
+	st.main.closeUpvals(0)
+	st.main.reset()
+	st.cur, st.depth = st.main, 0
 	st.host, st.interrupt, st.long, st.looked = nil, nil, nil, nil
 	clear(st.building)
 	if st.building = st.building[:0]; cap(st.building) > 1<<8 {
@@ -84,9 +94,25 @@ func (st *state) reset() {
 }
 
 func (st *state) begin(inv *Invocation, rt *Runtime) {
+	st.limit(rt)
+	st.attend(inv, rt)
+	*st.globals.getStr(strKEYS) = st.keys.fill(st, inv.Keys)
+	*st.globals.getStr(strARGV) = st.args.fill(st, inv.Args)
+}
+
+// limit begins to count memory.
+func (st *state) limit(rt *Runtime) {
+	st.mem = 0
+	st.memLimit, st.shared = rt.opts.Memory, &rt.shared
+	if st.memNext = 0; !st.lasts {
+		st.memNext = min(freeShare, rt.opts.Memory/4)
+	}
+}
+
+// attend begins a run, without KEYS and ARGV.
+func (st *state) attend(inv *Invocation, rt *Runtime) {
 	o := &rt.opts
-	st.mem, st.refusals, st.held = 0, 0, 0
-	st.memLimit, st.memNext, st.shared = o.Memory, min(freeShare, o.Memory/4), &rt.shared
+	st.refusals, st.held = 0, 0
 	st.fuel, st.steps = refuelSteps, 0
 	st.budget, st.deadline, st.interrupt, st.long = o.Steps, inv.Deadline, inv.Interrupt, inv.Long
 	st.looked = inv.looked
@@ -100,8 +126,6 @@ func (st *state) begin(inv *Invocation, rt *Runtime) {
 	st.host, st.resp3, st.answering, st.stoppedAt = inv.Host, false, false, ""
 	st.rng = rng48(rand.Uint64() & (1<<48 - 1))
 	st.json = defaultJSON
-	*st.globals.getStr(strKEYS) = st.keys.fill(st, inv.Keys)
-	*st.globals.getStr(strARGV) = st.args.fill(st, inv.Args)
 }
 
 // A params is KEYS or ARGV. Nothing of a run outlives it, so the table and
@@ -144,31 +168,42 @@ func (ps *params) release() {
 
 // run calls a script and returns its first result.
 func (st *state) run(p *Proto) (v value, err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			e, ok := r.(*luaError)
-			if !ok {
-				panic(r)
-			}
-			if e.fatal {
-				err = e.cause
-				st.cur = st.main
-				st.stoppedAt = " script: " + p.sha + st.main.place()
-			} else {
-				err = &ScriptError{Text: st.errorText(e.v, p.sha)}
-			}
-		}
-	}()
+	defer st.recovered(p.sha, &err)
 	l := st.main
 	fn := l.top
 	st.entry = luaFn{p: p.main, id: st.newID()}
 	l.push(value{o: &st.entry})
+	return st.finishRun(fn, p.sha)
+}
+
+// finishRun calls the function at fn with what is above it. name is that of the script or function, for errors.
+func (st *state) finishRun(fn int, name string) (value, error) {
+	l := st.main
 	h := value{o: st.errFn}
 	failed, e := l.protect(fn, 1, func(e *luaError) value { return l.handle(h, e.v) })
 	if failed {
-		return vNil, &ScriptError{Text: oneLine(st.errorText(e, p.sha))}
+		return vNil, &ScriptError{Text: oneLine(st.errorText(e, name))}
 	}
 	return l.stack[fn], nil
+}
+
+// recovered, deferred, makes an error of what ended a run.
+func (st *state) recovered(name string, err *error) {
+	r := recover()
+	if r == nil {
+		return
+	}
+	e, ok := r.(*luaError)
+	if !ok {
+		panic(r)
+	}
+	if e.fatal {
+		*err = e.cause
+		st.cur = st.main
+		st.stoppedAt = " script: " + name + st.main.place()
+		return
+	}
+	*err = &ScriptError{Text: st.errorText(e.v, name)}
 }
 
 // place is where the innermost Lua function of a thread stands.

@@ -29,6 +29,7 @@ type limits struct {
 	budget    int64
 	deadline  time.Time
 	interrupt *Interrupt
+	whole     int             // natives under way that must not be ended halfway: see keepWhole
 	long      func()          // nil once it was called
 	looked    func(steps int) // of tests: called at each look, with the steps since the last
 }
@@ -100,12 +101,27 @@ func (st *state) refuel() {
 		f()
 	}
 	switch {
+	case st.whole > 0:
 	case st.interrupt != nil && st.interrupt.flag.Load():
 		st.abort(ErrKilled)
 	case st.budget > 0 && st.steps > st.budget:
 		st.abort(ErrBudget)
 	case !st.deadline.IsZero() && time.Now().After(st.deadline):
 		st.abort(ErrDeadline)
+	}
+}
+
+// keepWhole begins, in a state that lasts, what may not be ended before mayEnd: values would be lost. It is for natives
+// that take milliseconds at most.
+func (st *state) keepWhole() {
+	if st.lasts {
+		st.whole++
+	}
+}
+
+func (st *state) mayEnd() {
+	if st.lasts {
+		st.whole--
 	}
 }
 

@@ -33,6 +33,9 @@ type memory struct {
 	memLimit int
 	held     int      // bytes in buffers of natives that are running
 	building []*table // tables that natives are filling
+	roots    []value  // the functions of a [Library]
+	texts    int      // bytes of their names and descriptions
+	kept     int      // of a [Library]: bytes alive after the last recount
 	shared   *shared  // nil: there are no other runs
 	reserved int      // of shared
 	refusals int
@@ -53,6 +56,9 @@ func (st *state) reserve(want int) bool {
 		return true
 	}
 	n := max(want-freeShare, 0) - st.reserved
+	if st.lasts { // there may be many, for long
+		n = want - st.reserved
+	}
 	for {
 		used := st.shared.used.Load()
 		if n > 0 && used+int64(n) > int64(st.shared.total) {
@@ -160,6 +166,18 @@ func (st *state) account(n int) {
 	st.memNext = next
 }
 
+// recount makes what a run of a state that lasts has left its share, so that garbage is not reserved for long.
+func (st *state) recount() {
+	spare := max(st.kept/2, 64<<10)
+	if st.mem <= st.kept+spare && st.reserved <= st.kept+2*spare {
+		return
+	}
+	st.kept = st.live()
+	st.mem = st.kept
+	st.memNext = max(st.kept, min(st.kept+max(st.kept/2, 64<<10), st.memLimit))
+	st.reserve(st.memNext) // which is less than before, but for a little
+}
+
 var noMemory = constant("not enough memory")
 
 func (st *state) outOfMemory(text *str) {
@@ -229,6 +247,10 @@ func (st *state) live() int {
 	// Read-only tables lead to no other tables, except that globals lead to these two.
 	m.table(&st.keys.t)
 	m.table(&st.args.t)
+	m.bytes += st.texts
+	for i := range st.roots {
+		m.value(&st.roots[i])
+	}
 	m.bytes += len(st.building) * goFrame
 	for _, t := range st.building {
 		m.table(t)

@@ -165,7 +165,7 @@ type Invocation struct {
 func (rt *Runtime) Run(p *Proto, inv Invocation, w Writer) (err error) {
 	st, _ := rt.pool.Get().(*state)
 	if st == nil {
-		st = newState(rt.opts)
+		st = newState(rt.opts, false)
 	}
 	defer func() {
 		r := recover()

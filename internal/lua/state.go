@@ -57,7 +57,9 @@ type state struct {
 	strMeta *table
 	nextFn  *goFn
 	ids     uint32
-	depth   int // coroutines resumed within each other
+	depth   int      // coroutines resumed within each other
+	library *Library // that is being loaded
+	lasts   bool     // it belongs to a Library
 	limits
 	memory
 	env

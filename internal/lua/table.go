@@ -344,6 +344,7 @@ func (t *table) resize(st *state, narr, nhash int) {
 	}
 	st.charge(grow)
 	st.workBytes(valueSize * narr)
+	st.keepWhole()
 	if narr != len(oldArr) {
 		t.arr = make([]value, narr)
 		copy(t.arr, oldArr)
@@ -369,6 +370,7 @@ func (t *table) resize(st *state, narr, nhash int) {
 			*t.refill(st, oldNode.key) = oldNode.val
 		}
 	}
+	st.mayEnd()
 }
 
 // length finds a border: an i with t[i] and not t[i+1].

@@ -128,10 +128,12 @@ func tabInsert(l *thread) int {
 		if pos > e {
 			e = pos
 		}
+		l.st.keepWhole()
 		for i := e; i > pos; i-- {
 			l.st.work(1)
 			l.setInt(t, i, l.rawInt(t, i-1))
 		}
+		l.st.mayEnd()
 	default:
 		l.errorf("wrong number of arguments to 'insert'")
 	}
@@ -147,10 +149,12 @@ func tabRemove(l *thread) int {
 		return 0
 	}
 	l.push(l.rawInt(t, pos))
+	l.st.keepWhole()
 	for ; pos < e; pos++ {
 		l.st.work(1)
 		l.setInt(t, pos, l.rawInt(t, pos+1))
 	}
+	l.st.mayEnd()
 	l.setInt(t, e, vNil)
 	return 1
 }
