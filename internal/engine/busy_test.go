@@ -24,12 +24,17 @@ func TestWaitersOfASlowScriptAreToldBusy(t *testing.T) {
 		script <- runScript(e.Session(), "EVAL", "while true do redis.call('INCR', KEYS[1]) end", "1", last)
 	}()
 	held := &e.shards[shardOf([]byte(last))]
-	await.Until(t, time.Minute, "the script has its key", func() bool {
+	await.Until(t, time.Minute, "the script has its key and has written", func() bool {
 		if held.mu.TryLock() {
 			held.mu.Unlock()
 			return false
 		}
-		return true
+		e.scripts.mu.Lock()
+		defer e.scripts.mu.Unlock()
+		for run := range e.scripts.runs {
+			return run.wrote.Load()
+		}
+		return false
 	})
 
 	waiting := map[string]func(*Session) string{

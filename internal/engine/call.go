@@ -296,7 +296,7 @@ func (c *call) notLocked() {
 	case c.e.closed.Load():
 		c.err(closed)
 	default:
-		c.err(busy)
+		c.err(c.e.scripts.busyWith())
 	}
 }
 

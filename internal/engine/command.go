@@ -37,11 +37,13 @@ const (
 	flagEachKey                              // blocks, and is served from any one of its keys
 	flagMayReplicate                         // refused to read-only scripts although it is no write
 	flagScript                               // runs a script
+	flagFunction                             // that is a function of a library
 	flagTakes                                // replies with data that it removes
 	flagQuick                                // takes microseconds, or waits without holding anything
 	flagQuickIfShort                         // takes microseconds when it has few arguments
 	flagPops                                 // takes as many elements as its second argument says
 	flagOneKey                               // has the key args[1] and no other
+	flagReads                                // replies with as many entries of streams as COUNT says
 )
 
 // commands is filled by init, because handlers refer to it.
@@ -76,7 +78,7 @@ func bindAll() rediscmd.Index[*command] {
 // bind gives a command of the table its handler.
 func (b *binding) bind(r rediscmd.Command) *command {
 	cmd := &command{Command: r, handler: b.handler, flags: b.flags | flag(r.Flags)}
-	if r.Has(rediscmd.Fast | rediscmd.Blocking) {
+	if r.Has(rediscmd.Fast|rediscmd.Blocking) && cmd.flags&flagReads == 0 {
 		cmd.flags |= flagQuick
 	}
 	if r.OneKey() && cmd.flags&flagAllShards == 0 {

@@ -257,6 +257,7 @@ func (w *Wait) countReply(reply []byte) {
 	st.calls[w.s.stripe].n.Add(1)
 	if reply[0] == '-' {
 		st.failed.Add(1)
+		w.s.e.errors.count(reply)
 	}
 }
 

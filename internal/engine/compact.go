@@ -43,7 +43,9 @@ func (e *Engine) foldPart(f *folding, part int, each func(func(aof.Record) error
 		return repeat(r)
 	})
 	if err == nil {
-		err = second.dumpAll(emit)
+		if err = second.dumpAll(emit); err == nil && part == 0 {
+			err = second.dumpFunctions(emit)
+		}
 	}
 	return errors.Join(err, second.Close())
 }

@@ -6,11 +6,13 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 
 	"github.com/redoubt-go/redoubt/internal/glob"
+	"github.com/redoubt-go/redoubt/internal/stream"
 )
 
 // config holds the settings that CONFIG can read and set. It has no entry for settings of Redis
@@ -31,9 +33,10 @@ type limits struct {
 	hashEntries, hashValue int
 	setEntries             int
 	zsetEntries, zsetValue int
+	stream                 stream.Limits
 }
 
-var defaultLimits = limits{hashEntries: 512, hashValue: 64, setEntries: 512, zsetEntries: 128, zsetValue: 64}
+var defaultLimits = limits{hashEntries: 512, hashValue: 64, setEntries: 512, zsetEntries: 128, zsetValue: 64, stream: stream.DefaultLimits}
 
 // of finds the limit that a parameter sets, nil when it is none.
 func (l *limits) of(name string) *int {
@@ -48,6 +51,10 @@ func (l *limits) of(name string) *int {
 		return &l.zsetEntries
 	case "zset-max-listpack-value":
 		return &l.zsetValue
+	case "stream-node-max-entries":
+		return &l.stream.Entries
+	case "stream-node-max-bytes":
+		return &l.stream.Bytes
 	}
 	return nil
 }
@@ -71,6 +78,8 @@ var settings = map[string]setting{
 	"zset-max-ziplist-entries":  number("128", 0, math.MaxInt64),
 	"zset-max-listpack-value":   number("64", 0, math.MaxInt64),
 	"zset-max-ziplist-value":    number("64", 0, math.MaxInt64),
+	"stream-node-max-entries":   number("100", 0, math.MaxInt64),
+	"stream-node-max-bytes":     {"4096", mustBe(func(s string) bool { _, ok := parseMemory(s); return ok }, "argument must be a memory value")},
 	"list-max-listpack-size":    number("-2", math.MinInt64, math.MaxInt64), // read by tools, without effect: chunks have one size
 	"list-max-ziplist-size":     number("-2", math.MinInt64, math.MaxInt64),
 	"list-compress-depth":       number("0", math.MinInt64, math.MaxInt64),
@@ -206,7 +215,11 @@ func cmdConfigSet(c *call) {
 		}
 		next := *cf.limits.Load()
 		if p := next.of(name); p != nil {
-			n, _ := parseInt([]byte(value))
+			n, ok := parseInt([]byte(value))
+			if !ok { // stream-node-max-bytes takes units
+				n, _ = parseMemory(value)
+				value = strconv.FormatInt(n, 10)
+			}
 			*p = int(n)
 			cf.limits.Store(&next)
 			cf.values[strings.Replace(name, "listpack", "ziplist", 1)] = value

@@ -48,8 +48,6 @@ func cmdSelect(c *call) {
 	}
 }
 
-func cmdNoStreams(c *call) { c.err("ERR streams are not supported by this engine") }
-
 func cmdNoSave(c *call) { c.err("ERR " + c.cmd.Name + " is not supported by this engine") }
 
 func cmdDebug(c *call) {

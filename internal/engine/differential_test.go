@@ -75,6 +75,24 @@ func (v vocabulary) word(name string) string {
 		return v.pick("0", "10", "100", "500", "3000", "20000", "-1", "x")
 	case "w":
 		return v.pick("u8", "i8", "u1", "i5", "u63", "i64", "i16", "u32", "u64", "i65", "x")
+	case "e": // the ID of a new entry, whose time does not depend on a clock
+		if r.IntN(25) == 0 {
+			return v.pick("0-*", "0-0", "0", "-", "+", "x", "1-", "-1", "18446744073709551615-18446744073709551615", "18446744073709551615-*", "1-1-1", "1-x", " 7-+3", "8--1", "8--01", "99999999999999999999", "50-* ", "007-01")
+		}
+		return v.pick("50-*", "50-*", "50-*", fmt.Sprintf("50-%d", r.IntN(40)), fmt.Sprintf("%d-*", r.IntN(50)), fmt.Sprintf("%d-%d", r.IntN(50), r.IntN(5)), fmt.Sprint(r.IntN(50)))
+	case "x": // the ID of an entry
+		if r.IntN(25) == 0 {
+			return v.pick("-", "+", "x", "", "5-*", "*", "$", ">", "(50-3", "18446744073709551615-18446744073709551615", "18446744073709551615", "(+", "(-", "(", "(0-0", "(18446744073709551615-18446744073709551615", " 50-+3", "50--01", "0x10")
+		}
+		return v.pick(fmt.Sprintf("50-%d", r.IntN(20)), fmt.Sprintf("50-%d", r.IntN(20)), fmt.Sprintf("50-%d", r.IntN(60)), fmt.Sprintf("%d-%d", r.IntN(50), r.IntN(3)), fmt.Sprint(r.IntN(52)), "0", "0-0")
+	case "r": // the end of a range of IDs
+		return v.pick("-", "+", "-", "+", v.word("x"), "("+v.word("x"))
+	case "g": // a group
+		return v.pick("g1", "g1", "g1", "g2", "")
+	case "c": // a consumer
+		return v.pick("c1", "c1", "c2", "c3", "")
+	case "trim":
+		return v.pick("MAXLEN <n>", "MAXLEN = <n>", "MAXLEN ~ <n>", "MAXLEN <i>", "MINID <x>", "MINID ~ <x>", "MINID = <x>", "MAXLEN ~ <n> LIMIT <i>", "MAXLEN <n> LIMIT 3", "MAXLEN ~ 3 MINID 1", "LIMIT 3", "maxlen ~ 0 limit 0", "MAXLEN", "MAXLEN ~", "MINID ~ 50-5 LIMIT 200")
 	case "p":
 		return v.pick("*", "m*", "?1", "[a-f]*", "*1*", "\\m*", "[^m]*")
 	}
@@ -101,7 +119,9 @@ func (v vocabulary) fill(template string) [][]byte {
 	}
 	var args [][]byte
 	for w := range strings.FieldsSeq(template) {
-		if w[0] == '<' {
+		if w == "<trim>" {
+			args = append(args, v.fill(v.word("trim"))...)
+		} else if w[0] == '<' {
 			args = append(args, []byte(v.word(w[1:len(w)-1])))
 		} else {
 			args = append(args, []byte(w))
@@ -162,6 +182,19 @@ var templates = map[string][]string{
 		"GEOADD <k> [||NX|XX|CH|NX XX] <lon> <lat> <m>", "GEOADD <k> <lon> <lat> <m> <lon> <lat> <m>", "GEOADD <k> <lon> <lat>", "GEOPOS <k> <m> <m>", "GEOHASH <k> <m> <m>", "GEODIST <k> <m> <m> [||<unit>|m m]",
 		"GEOSEARCH <k> FROMLONLAT <lon> <lat> BYRADIUS <rad> <unit> [ASC|DESC|ASC COUNT 2|ASC WITHDIST WITHCOORD WITHHASH|COUNT 1 ANY|ANY|STORE x|]", "GEOSEARCH <k> FROMMEMBER <m> BYBOX <rad> <rad> <unit> [ASC|DESC|ASC WITHDIST|COUNT 3|COUNT 0|]", "GEOSEARCH <k> FROMLONLAT 13 38 BYRADIUS 500 km ASC WITHDIST", "GEOSEARCH <k> BYRADIUS 1 m ASC", "GEOSEARCH <k> FROMLONLAT 1 1 ASC",
 		"GEOSEARCHSTORE <k> <k> FROMLONLAT <lon> <lat> BYRADIUS <rad> <unit> [||WITHDIST]", "GEORADIUS <k> <lon> <lat> <rad> <unit> [||WITHDIST|ASC COUNT 2|STORE <k>|STOREDIST|STORE <k> WITHDIST|foo]", "GEORADIUSBYMEMBER <k> <m> <rad> <unit> [||WITHCOORD|DESC|STORE <k>]", "GEORADIUS_RO <k> <lon> <lat> <rad> <unit> ASC", "GEORADIUSBYMEMBER_RO <k> <m> <rad> <unit> [||STORE <k>]", "ZRANGE <k> 0 -1 WITHSCORES", "LPUSH <k> a", "DEL <k>",
+	},
+	"streams": {
+		"XADD <k> <e> <m> <v>", "XADD <k> <e> f1 <v> f2 <i>", "XADD <k> <e> f1 <v> f2 <i>", "XADD <k> <e> f1 <v> f2 <i>", "XADD <k> <trim> <e> f1 <v> f2 <n>", "XADD <k> [NOMKSTREAM|nomkstream MAXLEN ~ 5|NOMKSTREAM NOMKSTREAM|foo] <e> a b", "XADD <k> <e> <m>", "XADD <k> <e>", "XADD <k> <e> a b c", "XADD <k> MAXLEN 1000 <e> a b",
+		"XLEN <k>", "XRANGE <k> <r> <r> [||COUNT <i>|COUNT <n>|COUNT|foo]", "XREVRANGE <k> <r> <r> [||COUNT <n>|COUNT -1|COUNT 1 COUNT 2]", "XDEL <k> <x> <x>", "XDEL <k> <x>", "XDEL <k> <x> <x> <x>", "XTRIM <k> <trim>", "XTRIM <k> <trim> [||LIMIT 10|foo]",
+		"XSETID <k> <x> [||ENTRIESADDED <i>|MAXDELETEDID <x>|ENTRIESADDED 100 MAXDELETEDID <x>|foo]", "XSETID <k> 60 ENTRIESADDED 70", "XSETID <k> 18446744073709551615-18446744073709551614",
+		"XREAD [||COUNT <n>|COUNT <i>|NOACK|GROUP a b|foo] STREAMS <k> <x>", "XREAD COUNT 2 STREAMS <k> <k> <x> [$|<x>|>]", "XREAD STREAMS <k> <k> <x>", "XREAD BLOCK [1|-1|x|1.5] STREAMS <k> $", "XREAD COUNT 1", "XREAD STREAMS", "XREAD BLOCK 1 COUNT 3 STREAMS <k> <k> 50-5 $",
+		"XGROUP CREATE <k> <g> [$|0|<x>] [||MKSTREAM|MKSTREAM ENTRIESREAD <i>|ENTRIESREAD <n>|ENTRIESREAD|foo|MKSTREAM MKSTREAM MKSTREAM]", "XGROUP CREATE <k> <g> 0 MKSTREAM", "XGROUP SETID <k> <g> [$|0|-|+|<x>] [||ENTRIESREAD <i>|ENTRIESREAD 2 ENTRIESREAD 3|MKSTREAM]", "XGROUP DESTROY <k> <g>", "XGROUP CREATECONSUMER <k> <g> <c>", "XGROUP DELCONSUMER <k> <g> <c>", "XGROUP HELP", "XGROUP foo", "XGROUP CREATE <k>",
+		"XREADGROUP GROUP <g> <c> [||COUNT <n>|COUNT 1|NOACK|NOACK COUNT 2|COUNT -1] STREAMS <k> >", "XREADGROUP GROUP <g> <c> COUNT <n> STREAMS <k> >", "XREADGROUP GROUP <g> <c> COUNT 3 STREAMS <k> <k> > >", "XREADGROUP GROUP <g> <c> [||COUNT 2] STREAMS <k> <x>", "XREADGROUP GROUP <g> <c> STREAMS <k> <k> > 0", "XREADGROUP GROUP <g> <c> STREAMS <k> 0", "XREADGROUP GROUP <g> <c> BLOCK 1 STREAMS <k> >", "XREADGROUP COUNT 1 STREAMS <k> <k> > >", "XREADGROUP GROUP <g> <c> STREAMS <k> $", "XREADGROUP GROUP STREAMS <c> STREAMS <k> >",
+		"XACK <k> <g> <x>", "XACK <k> <g> <x> <x>", "XPENDING <k> <g>", "XPENDING <k> <g> <r> <r> <n> [||<c>|<c> foo]", "XPENDING <k> <g> IDLE [0|100000|x|-5] <r> <r> <i> [||<c>|<c> foo]", "XPENDING <k> <g> - + 10", "XPENDING <k> <g> - +",
+		"XCLAIM <k> <g> <c> [0|1800000|-1|x] <x> [||JUSTID|IDLE 3600000|IDLE 3600000 JUSTID|TIME 1|FORCE|FORCE RETRYCOUNT <i>|LASTID <x>|FORCE JUSTID LASTID 50-3|IDLE x|RETRYCOUNT|foo]", "XCLAIM <k> <g> <c> [0|1800000] <x> <x> <x> [||FORCE|IDLE 3600000|RETRYCOUNT 3 JUSTID]", "XCLAIM <k> <g> <c> 1800000 50-3 50-3 50-4 FORCE [||IDLE 3600000]",
+		"XAUTOCLAIM <k> <g> <c> [0|1800000|-1|x] <r> [||COUNT <n>|COUNT 2|JUSTID|COUNT <i> JUSTID|foo|COUNT]", "XAUTOCLAIM <k> <g> <c> 0 0",
+		"XINFO STREAM <k> [||FULL|FULL COUNT <i>|FULL COUNT 1|FULL COUNT|foo]", "XINFO STREAM <k>", "XINFO STREAM <k> FULL COUNT 0", "XINFO GROUPS <k>", "XINFO CONSUMERS <k> <g>", "XINFO HELP", "XINFO CONSUMERS <k>", "XINFO foo <k>",
+		"SADD <k> a", "DEL <k>", "COPY <k> <k> REPLACE", "RENAME <k> <k>",
 	},
 	"scripts": scriptTemplates,
 	"multi": {

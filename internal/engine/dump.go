@@ -2,8 +2,11 @@ package engine
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/redoubt-go/redoubt/internal/engine/aof"
+	"github.com/redoubt-go/redoubt/internal/rdb"
+	"github.com/redoubt-go/redoubt/internal/stream"
 )
 
 const (
@@ -62,6 +65,8 @@ func dump(it *item, emit func(args [][]byte)) {
 	case kindHash:
 		d.begin([]byte("HSET"), key)
 		asHash(it).each(func(name string, f field) bool { d.add(view(name), view(f.value)); return true })
+	case kindStream:
+		dumpStream(key, asStream(it), mostPending, emit)
 	}
 	if d.args != nil {
 		d.end()
@@ -77,6 +82,76 @@ func dump(it *item, emit func(args [][]byte)) {
 	if it.val.expire != 0 {
 		emit([][]byte{[]byte("PEXPIREAT"), key, appendInt(nil, it.val.expire)})
 	}
+}
+
+// mostPending is how many pending entries of a stream come as one payload, at some 40 bytes each.
+const mostPending = 1 << 20
+
+// dumpStream passes to emit the commands that make a stream. Groups with their pending entries come as
+// one payload, because no command makes a consumer with the time when it was seen, or the pending entry of an entry
+// that was deleted. Then the entries are added, so that no command is as long as a long stream. With more
+// than most pending entries, the ones with an entry come last.
+func dumpStream(key []byte, s *stream.Stream, most int, emit func(args [][]byte)) {
+	pending := 0
+	s.EachGroup(func(g *stream.Group) bool { pending += g.Pending(); return true })
+	var keep func(p stream.Pending) bool
+	if pending > most {
+		keep = func(p stream.Pending) bool { return p.Count > math.MaxInt64 || !s.Has(p.ID) }
+	}
+	groups := rdb.Payload(nil, &rdb.Value{Kind: rdb.Stream, Stream: s.Bare(keep)})
+	emit([][]byte{[]byte("RESTORE"), key, []byte("0"), groups, []byte("ABSTTL"), []byte("REPLACE")})
+	dumpEntries(key, s, emit)
+	if top, _ := s.TopID(); s.LastID() != top {
+		emit([][]byte{[]byte("XSETID"), key, s.LastID().Append(nil)})
+	}
+	if keep != nil {
+		s.EachGroup(func(g *stream.Group) bool {
+			dumpPending(key, g, keep, emit)
+			return true
+		})
+	}
+}
+
+func dumpEntries(key []byte, s *stream.Stream, emit func(args [][]byte)) {
+	args := [][]byte{[]byte("XADD"), key}
+	var buf []byte
+	var ends []int
+	for c := s.Range(stream.ID{}, stream.Largest); c.Next(); {
+		buf = c.ID().Append(buf[:0])
+		ends = append(ends[:0], len(buf))
+		for range c.Pairs() {
+			field, value := c.Pair()
+			buf = append(buf, field...)
+			ends = append(ends, len(buf))
+			buf = append(buf, value...)
+			ends = append(ends, len(buf))
+		}
+		args = args[:2]
+		from := 0
+		for _, end := range ends { // buf doesn't move any more
+			args = append(args, buf[from:end:end])
+			from = end
+		}
+		emit(args)
+	}
+}
+
+// dumpPending passes to emit the commands that make the pending entries which left doesn't have.
+func dumpPending(key []byte, g *stream.Group, left func(p stream.Pending) bool, emit func(args [][]byte)) {
+	batch := make([]stream.Pending, 0, mostClaims)
+	end := func() {
+		claimCommands(key, []byte(g.Name()), g.LastID(), batch, emit)
+		batch = batch[:0]
+	}
+	g.EachPending(stream.ID{}, stream.Largest, func(p stream.Pending) bool {
+		if !left(p) {
+			if batch = append(batch, p); len(batch) == cap(batch) {
+				end()
+			}
+		}
+		return true
+	})
+	end()
 }
 
 // dumpAll passes to emit the commands that make an empty engine equal to this one, which no other
@@ -126,6 +201,9 @@ func (e *Engine) has(db int, it *item) bool {
 		return false
 	}
 	got := ks.keys.get(view(it.key))
+	if got != nil && it.val.kind() == kindStream && got.val.kind() == kindStream && !asStream(got).Alike(asStream(it)) {
+		return false
+	}
 	return got != nil && got.val.kind() == it.val.kind() && got.val.expire == it.val.expire && got.val.length() == it.val.length()
 }
 
@@ -133,6 +211,9 @@ func (e *Engine) has(db int, it *item) bool {
 func (v *value) length() int {
 	if v.obj == nil {
 		return len(v.str)
+	}
+	if v.obj.kind == kindStream {
+		return v.obj.v.(*stream.Stream).Len()
 	}
 	return v.obj.v.(interface{ len() int }).len()
 }

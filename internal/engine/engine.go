@@ -128,6 +128,7 @@ type Engine struct {
 	tracking     tracking
 	cache        scriptCache
 	scripts      scriptRuns
+	functions    functions
 	lua          *lua.Runtime
 	callSessions sync.Pool // of *callSession, for calls without a session of their own
 	hub          hub

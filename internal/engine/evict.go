@@ -403,12 +403,16 @@ func (x *eviction) giveUp(p *policy, f candidate) bool {
 	c := &x.c
 	c.e, c.db, c.held, c.now = x.e, f.db, shardSet{}, 0
 	c.held.add(i)
+	defer c.serveLater()
 	defer sh.mu.Unlock()
 	defer func() {
 		c.settle()
 		c.commit()
 		if len(c.broadcast) > 0 {
 			c.sendBroadcast()
+		}
+		if len(c.ready) > 0 {
+			c.serve()
 		}
 	}()
 	ks := sh.dbs[f.db]

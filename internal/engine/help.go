@@ -32,10 +32,9 @@ func (c *call) unknownForm() {
 	c.err("ERR unknown subcommand or wrong number of arguments for '" + clip(c.args[1], 128) + "'. Try " + strings.ToUpper(top) + " HELP.")
 }
 
-func cmdCommandHelp(c *call)  { c.help() }
-func cmdConfigHelp(c *call)   { c.help() }
-func cmdFunctionHelp(c *call) { c.help() }
-func cmdMemoryHelp(c *call)   { c.help() }
-func cmdObjectHelp(c *call)   { c.help() }
-func cmdPubsubHelp(c *call)   { c.help() }
-func cmdScriptHelp(c *call)   { c.help() }
+func cmdCommandHelp(c *call) { c.help() }
+func cmdConfigHelp(c *call)  { c.help() }
+func cmdMemoryHelp(c *call)  { c.help() }
+func cmdObjectHelp(c *call)  { c.help() }
+func cmdPubsubHelp(c *call)  { c.help() }
+func cmdScriptHelp(c *call)  { c.help() }

@@ -97,7 +97,7 @@ func TestJournalRepeats(t *testing.T) {
 				run(again, "SELECT "+db)
 				want(t, again, "DBSIZE", run(s, "DBSIZE"))
 				for i := range 5 {
-					for _, cmd := range []string{"GET {t}%d", "LRANGE {t}%d 0 -1", "HGETALL {t}%d", "SMEMBERS {t}%d", "ZRANGE {t}%d 0 -1 WITHSCORES", "PTTL {t}%d"} {
+					for _, cmd := range []string{"GET {t}%d", "LRANGE {t}%d 0 -1", "HGETALL {t}%d", "SMEMBERS {t}%d", "ZRANGE {t}%d 0 -1 WITHSCORES", "XINFO STREAM {t}%d FULL COUNT 0", "PTTL {t}%d"} {
 						line := fmt.Sprintf(cmd, i+1)
 						word, got := alike(run(s, line), cmd), alike(run(again, line), cmd)
 						if got != word {

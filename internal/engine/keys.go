@@ -1,6 +1,10 @@
 package engine
 
-import "math/rand/v2"
+import (
+	"math/rand/v2"
+
+	"github.com/redoubt-go/redoubt/internal/stream"
+)
 
 func cmdDel(c *call) {
 	n := 0
@@ -212,6 +216,8 @@ func (c *call) clone(v *value) value {
 		})
 	case *set:
 		out.obj = &object{kindSet, o.clone(c.work)}
+	case *stream.Stream:
+		out.obj = &object{kindStream, o.Clone(c.workBytes)}
 	case *zset:
 		out.obj = &object{kindZset, o.clone(c.e.config.limits.Load(), c.work)}
 	case *hash:
@@ -284,6 +290,7 @@ func (c *call) flush(first, last int) {
 				continue
 			}
 			sh.touchWatched(db, ks, nil, c.time())
+			c.signalStreams(sh, db, ks)
 			c.emptied(ks)
 			sh.dbs[db] = nil
 		}
@@ -291,6 +298,18 @@ func (c *call) flush(first, last int) {
 	c.invalidateAll()
 	c.dirty++
 	c.ok()
+}
+
+// signalStreams is [call.signalStream] for all keys of a keyspace, which may be nil.
+func (c *call) signalStreams(sh *shard, db int, ks *keyspace) {
+	if ks == nil {
+		return
+	}
+	for dk := range sh.blocked {
+		if it := ks.keys.get(view(dk.key)); dk.db == db && it != nil && it.val.kind() == kindStream {
+			c.ready = append(c.ready, readyKey(dk))
+		}
+	}
 }
 
 func cmdSwapdb(c *call) {
@@ -316,6 +335,8 @@ func cmdSwapdb(c *call) {
 		sh := &c.e.shards[i]
 		sh.touchWatched(int(a), sh.dbs[a], sh.dbs[b], c.time())
 		sh.touchWatched(int(b), sh.dbs[b], sh.dbs[a], c.time())
+		c.signalStreams(sh, int(a), sh.dbs[a])
+		c.signalStreams(sh, int(b), sh.dbs[b])
 		sh.dbs[a], sh.dbs[b] = sh.dbs[b], sh.dbs[a]
 		for dk := range sh.blocked {
 			if ks := sh.dbs[dk.db]; ks != nil && ks.keys.get(view(dk.key)) != nil {

@@ -80,13 +80,27 @@ func (c *call) create(key []byte, obj *object) *item {
 	return it
 }
 
-// signal notes that blocked commands may have been waiting for it.
+// signal notes that blocked commands may have been waiting for it. A set or a hash, which no command
+// waits for, is not noted: a key's place in the order of serving would be another than in Redis.
 func (c *call) signal(sh *shard, it *item) {
-	if len(sh.blocked) == 0 || it.val.obj == nil {
+	if len(sh.blocked) == 0 {
+		return
+	}
+	switch it.val.kind() {
+	case kindList, kindZset, kindStream:
+	default:
 		return
 	}
 	if _, ok := sh.blocked[dbKey{c.db, it.key}]; ok {
 		c.ready = append(c.ready, readyKey{c.db, it.key})
+	}
+}
+
+// signalStream is called before it loses its value. A stream's end ends the XREADGROUPs that wait
+// for it.
+func (c *call) signalStream(it *item) {
+	if it.val.kind() == kindStream {
+		c.signal(&c.e.shards[shardOf(view(it.key))], it)
 	}
 }
 
@@ -131,6 +145,7 @@ func (c *call) store(key, val, own []byte) *item {
 
 // clear empties an item that is about to be given another value.
 func (c *call) clear(key []byte, it *item) {
+	c.signalStream(it)
 	ks := c.shard(key).dbs[c.db]
 	if it.aux >= 0 {
 		ks.expiring.drop(it)
@@ -150,6 +165,7 @@ func (c *call) remove(key []byte) *item {
 // detach removes the other references to an item that has left the dict.
 func (c *call) detach(ks *keyspace, it *item) {
 	c.note(ks, it)
+	c.signalStream(it)
 	it.val.state |= itemGone
 	ks.forgetFields(it)
 	if it.aux >= 0 {

@@ -216,6 +216,10 @@ func (c *call) denied(cmd *command, args [][]byte) bool {
 	if cmd.flags&flagScript == 0 {
 		return cmd.flags&flagDenyOOM != 0
 	}
+	if cmd.flags&flagFunction != 0 {
+		f := c.e.functions.find(args[1])
+		return f != nil && f.needsRoom()
+	}
 	if strings.HasPrefix(cmd.Name, "evalsha") {
 		sc := c.e.cache.find(args[1])
 		return sc != nil && sc.needsRoom()

@@ -62,7 +62,8 @@ func (e *Engine) infoMemory(c *call, b *strings.Builder) {
 	fmt.Fprintf(b, "used_memory_peak:%d\r\nused_memory_peak_human:%s\r\nused_memory_peak_perc:%.2f%%\r\n", peak, human(peak), share)
 	fmt.Fprintf(b, "maxmemory:%d\r\nmaxmemory_human:%s\r\nmaxmemory_policy:%s\r\n", limit, human(limit), e.memory.policy.Load().name)
 	fmt.Fprintf(b, "allocator_allocated:%d\r\nallocator_active:%d\r\nallocator_resident:%d\r\nmem_allocator:go\r\n", m.HeapAlloc, m.HeapInuse, m.HeapSys-m.HeapReleased)
-	fmt.Fprintf(b, "lazyfree_pending_objects:0\r\nnumber_of_cached_scripts:%d\r\nnumber_of_functions:0\r\nnumber_of_libraries:0\r\n", e.cache.len())
+	libraries, functions := e.functions.counts()
+	fmt.Fprintf(b, "lazyfree_pending_objects:0\r\nnumber_of_cached_scripts:%d\r\nnumber_of_functions:%d\r\nnumber_of_libraries:%d\r\n", e.cache.len(), functions, libraries)
 }
 
 func cmdMemoryStats(c *call) {

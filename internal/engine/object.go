@@ -1,5 +1,7 @@
 package engine
 
+import "github.com/redoubt-go/redoubt/internal/stream"
+
 // encoding names how Redis 7.0 would store the value, which is also how it is
 // stored here, but for small sets of words and for lists.
 func (v *value) encoding() string {
@@ -28,6 +30,8 @@ func (v *value) encoding() string {
 			return "listpack"
 		}
 		return "skiplist"
+	case *stream.Stream:
+		return "stream"
 	}
 	return "quicklist"
 }

@@ -1,8 +1,6 @@
 package engine
 
 import (
-	"strconv"
-
 	"github.com/redoubt-go/redoubt/internal/resp"
 )
 
@@ -78,9 +76,17 @@ func (c *call) begin() later { return later(len(c.w)) }
 // end inserts the head of an array of n elements before the elements, which begin at at.
 func (c *call) end(at later, n int) {
 	var buf [24]byte
-	head := append(buf[:0], '*')
-	head = strconv.AppendInt(head, int64(n), 10)
-	head = append(head, '\r', '\n')
+	c.insert(at, resp.AppendArray(buf[:0], n))
+}
+
+// endMap is end for a map of n pairs.
+func (c *call) endMap(at later, n int) {
+	var buf [24]byte
+	c.insert(at, resp.AppendMap(buf[:0], c.proto, n))
+}
+
+// insert puts head before the part of the reply that begins at at.
+func (c *call) insert(at later, head []byte) {
 	c.w = append(c.w, head...)
 	copy(c.w[int(at)+len(head):], c.w[at:])
 	copy(c.w[at:], head)

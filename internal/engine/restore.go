@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/redoubt-go/redoubt/internal/rdb"
+	"github.com/redoubt-go/redoubt/internal/stream"
 )
 
 // cmdDump replies with the value in the format of Redis 7.0's RDB files, and with a hash whose
@@ -24,6 +25,9 @@ func cmdDump(c *call) {
 func (c *call) roomFor(v *rdb.Value) {
 	const longestInt = 11 // a longer string is never stored as a number
 	n := len(v.Str)
+	if v.Stream != nil {
+		n = rdb.StreamBytes(v.Stream)
+	}
 	for _, part := range [][][]byte{v.Elements, v.Values} {
 		for _, b := range part {
 			c.work(1)
@@ -39,6 +43,9 @@ func (c *call) roomFor(v *rdb.Value) {
 func (v *value) export(work func(steps int)) *rdb.Value {
 	if v.obj == nil {
 		return &rdb.Value{Kind: rdb.String, Str: v.str}
+	}
+	if v.obj.kind == kindStream {
+		return &rdb.Value{Kind: rdb.Stream, Stream: v.obj.v.(*stream.Stream)}
 	}
 	n := v.length()
 	out := &rdb.Value{Elements: make([][]byte, 0, n)}
@@ -86,6 +93,8 @@ func (c *call) imported(v *rdb.Value) *object {
 	var o *object
 	var added int
 	switch v.Kind {
+	case rdb.Stream:
+		return &object{kindStream, v.Stream}
 	case rdb.List:
 		l := newList()
 		for _, s := range v.Elements {

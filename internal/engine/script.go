@@ -77,19 +77,8 @@ func (c *call) eval(loaded, readOnly bool) {
 		c.err(errOOM)
 		return
 	}
-	c.logged = true // the script's commands log their own changes
-	h := c.s.host
-	if h == nil {
-		h = &scriptHost{argv: make([][]byte, 0, roomyArgs), reply: make([]byte, 0, roomyReply)}
-		h.inner.charges = make([]charge, 0, roomyCharges)
-		c.s.host = h
-	}
-	h.outer, h.readOnly, h.allowOOM, h.digest = c, readOnly || sc.readOnly, sc.allowOOM, sc.digest
-	h.run.wrote.Store(false)
-	h.asks, h.refuses = nil, nil
-	if c.s.limits != nil {
-		h.asks, h.refuses = c.s.limits(sc.digest, c.args[3:3+n])
-	}
+	h := c.beginScript(sc.digest, c.args[3:3+n])
+	h.readOnly, h.allowOOM = readOnly || sc.readOnly, sc.allowOOM
 	db := c.s.db
 	defer func() {
 		c.s.db = db
@@ -101,8 +90,34 @@ func (c *call) eval(loaded, readOnly bool) {
 	}
 }
 
-// lua runs a script on the Lua machine. The arguments are read in place.
+// beginScript returns the session's host, made ready for a script. A function has no digest.
+func (c *call) beginScript(digest string, keys [][]byte) *scriptHost {
+	c.logged = true // the script's commands log their own changes
+	h := c.s.host
+	if h == nil {
+		h = &scriptHost{argv: make([][]byte, 0, roomyArgs), reply: make([]byte, 0, roomyReply)}
+		h.inner.charges = make([]charge, 0, roomyCharges)
+		c.s.host = h
+	}
+	h.outer, h.digest = c, digest
+	h.run.wrote.Store(false)
+	h.run.function, h.run.command = "", nil
+	h.asks, h.refuses = nil, nil
+	if c.s.limits != nil {
+		h.asks, h.refuses = c.s.limits(digest, keys)
+	}
+	return h
+}
+
+// lua runs a script on the Lua machine.
 func (h *scriptHost) lua(sc *script, keys, args [][]byte) {
+	h.onLua(keys, args, sc.digest, func(inv lua.Invocation) error {
+		return h.outer.e.lua.Run(sc.proto, inv, (*scriptReply)(h.outer))
+	})
+}
+
+// onLua runs a script or a function, which has a name, on the Lua machine. The arguments are read in place.
+func (h *scriptHost) onLua(keys, args [][]byte, name string, run func(lua.Invocation) error) {
 	c := h.outer
 	h.keys, h.args = h.keys[:0], h.args[:0]
 	for _, k := range keys {
@@ -130,8 +145,8 @@ func (h *scriptHost) lua(sc *script, keys, args [][]byte) {
 	defer func() { h.running = nil }()
 	from := len(c.w)
 	// The error is the reply too.
-	if err := c.e.lua.Run(sc.proto, inv, (*scriptReply)(c)); errors.Is(err, lua.ErrInternal) {
-		c.e.panicked("script", sc.digest, err)
+	if err := run(inv); errors.Is(err, lua.ErrInternal) {
+		c.e.panicked("script", name, err)
 	}
 	if c.unfit != "" {
 		c.refuseReply(from, c.unfit)
@@ -166,7 +181,7 @@ func bytesOf(args [][]byte) (n int) {
 // release forgets the run, and keeps memory that is small.
 func (h *scriptHost) release() {
 	h.reserve(0)
-	h.outer, h.tx, h.asks, h.refuses = nil, Tx{}, nil, nil
+	h.outer, h.tx, h.asks, h.refuses, h.run.command = nil, Tx{}, nil, nil, nil
 	clear(h.argv)
 	clear(h.keys)
 	clear(h.args)

@@ -53,11 +53,18 @@ func (c *call) flushMode(otherwise string) bool {
 	return false
 }
 
-func cmdScriptKill(c *call) {
-	killed, unkillable := c.e.scripts.kill()
+func cmdScriptKill(c *call) { c.kill(true) }
+
+// kill is SCRIPT KILL for scripts of EVAL, and FUNCTION KILL for functions.
+func (c *call) kill(eval bool) { //nolint:revive // the parameter is what to kill
+	killed, unkillable, other := c.e.scripts.kill(eval)
 	switch {
 	case killed > 0:
 		c.ok()
+	case unkillable == 0 && other && eval:
+		c.err(busyFunction)
+	case unkillable == 0 && other:
+		c.err(busy)
 	case unkillable > 0:
 		c.err("UNKILLABLE Sorry the script already executed write commands against the dataset. You can either wait the script termination or kill the server in a hard way using the SHUTDOWN NOSAVE command.")
 	default:
@@ -74,47 +81,4 @@ func cmdScriptDebug(c *call) {
 	default:
 		c.err("ERR Use SCRIPT DEBUG YES/SYNC/NO")
 	}
-}
-
-// Functions can't be loaded, so there are none.
-
-const errFunctions = "ERR functions are not supported by this engine: use EVAL, or SCRIPT LOAD and EVALSHA"
-
-func cmdFcall(c *call)           { c.err("ERR Function not found") }
-func cmdFcallRo(c *call)         { c.err("ERR Function not found") }
-func cmdFunctionLoad(c *call)    { c.err(errFunctions) }
-func cmdFunctionRestore(c *call) { c.err(errFunctions) }
-func cmdFunctionDump(c *call)    { c.err(errFunctions) }
-func cmdFunctionDelete(c *call)  { c.err("ERR Library not found") }
-func cmdFunctionKill(c *call)    { c.err("NOTBUSY No scripts in execution right now.") }
-
-func cmdFunctionFlush(c *call) {
-	if c.flushMode("ERR FUNCTION FLUSH only supports SYNC|ASYNC option") {
-		c.ok()
-	}
-}
-
-func cmdFunctionList(c *call) {
-	for i := 2; i < len(c.args); i++ {
-		switch {
-		case is(c.args[i], "withcode"):
-		case is(c.args[i], "libraryname") && i+1 < len(c.args):
-			i++
-		case is(c.args[i], "libraryname"):
-			c.err("ERR library name argument was not given")
-			return
-		default:
-			c.err("ERR Unknown argument " + clip(c.args[i], 128))
-			return
-		}
-	}
-	c.array(0)
-}
-
-func cmdFunctionStats(c *call) {
-	c.mapHead(2)
-	c.str("running_script")
-	c.null()
-	c.str("engines")
-	c.mapHead(0)
 }

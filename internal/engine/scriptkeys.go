@@ -20,6 +20,9 @@ func (c *call) keepsToKeys(cmd *command, args [][]byte) bool {
 	if why != "" {
 		return true // an error
 	}
+	if cmd.flags&flagFunction != 0 {
+		return c.e.opts.StrictKeys && n > 0
+	}
 	source, isEval := cmd.source(args)
 	if isEval && cmd == c.cmd { // a transaction compiles its scripts when they are queued
 		c.script.script, c.script.err = c.s.load(source)

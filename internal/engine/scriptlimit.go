@@ -10,8 +10,9 @@ import (
 )
 
 const (
-	busy     = "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE."
-	busyExec = "EXECABORT Transaction discarded because of: " + busy
+	busy         = "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE."
+	busyFunction = "BUSY Redis is busy running a script. You can only call FUNCTION KILL or SHUTDOWN NOSAVE."
+	busyExec     = "EXECABORT Transaction discarded because of: " + busy
 )
 
 // A scriptRun is a script that is running.
@@ -22,6 +23,8 @@ type scriptRun struct {
 	onCheck   func()    // for tests: called by checkInterrupt
 	wrote     atomic.Bool
 	began     time.Time
+	function  string          // the name; empty: it is a script of EVAL
+	command   func() [][]byte // copies FCALL's arguments
 	held      shardSet
 	all       bool
 	slow      chan struct{} // not nil once it has run for longer than lua-time-limit, closed at its end
@@ -36,6 +39,7 @@ type scriptRuns struct {
 	runs     map[*scriptRun]struct{}
 	watchdog *time.Timer   // calls find; nil when no call is due
 	over     chan struct{} // closed by stopAll
+	loads    lua.Interrupt // of libraries that are being loaded
 }
 
 // begin adds a run, and starts the watchdog if it isn't running. limit returns the time after which
@@ -101,8 +105,9 @@ func (rs *scriptRuns) find(limit func() time.Duration) {
 	}
 }
 
-// kill stops the slow runs that have written nothing.
-func (rs *scriptRuns) kill() (killed, unkillable int) {
+// kill stops the slow runs that have written nothing: scripts of EVAL, or functions. other reports
+// whether there are slow runs of the other kind.
+func (rs *scriptRuns) kill(eval bool) (killed, unkillable int, other bool) { //nolint:revive // the parameter is what to kill
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
 	for r := range rs.runs {
@@ -110,12 +115,50 @@ func (rs *scriptRuns) kill() (killed, unkillable int) {
 		case r.slow == nil:
 		case r.wrote.Load():
 			unkillable++
+		case eval != (r.function == ""):
+			other = true
 		default:
 			r.interrupt.Set()
 			killed++
 		}
 	}
-	return killed, unkillable
+	return killed, unkillable, other
+}
+
+// function returns the slow function that has run for longest, or nil. eval reports whether a script of EVAL is slow.
+// The caller holds mu.
+func (rs *scriptRuns) function() (longest *scriptRun, eval bool) {
+	for r := range rs.runs {
+		switch {
+		case r.slow == nil:
+		case r.function == "":
+			eval = true
+		case longest == nil || r.began.Before(longest.began):
+			longest = r
+		}
+	}
+	return longest, eval
+}
+
+// stats returns the name of the slow function that has run for longest, its command, and when it began.
+func (rs *scriptRuns) stats() (name string, command [][]byte, since time.Time, eval bool) {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	r, eval := rs.function()
+	if r == nil {
+		return "", nil, since, eval
+	}
+	return r.function, r.command(), r.began, eval
+}
+
+// busyWith is the error of a command that a slow run is in the way of.
+func (rs *scriptRuns) busyWith() string {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	if r, eval := rs.function(); r != nil && !eval {
+		return busyFunction
+	}
+	return busy
 }
 
 // stopAll stops every run, whatever it has written, and each run that begins later.
@@ -125,6 +168,7 @@ func (rs *scriptRuns) stopAll() {
 	if !rs.stopped() {
 		close(rs.over)
 	}
+	rs.loads.Set()
 	for r := range rs.runs {
 		r.interrupt.Set()
 	}

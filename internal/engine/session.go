@@ -303,7 +303,7 @@ func (c *call) admit(p **command) bool {
 	} else if s.inMulti && cmd.flags&flagNoMulti != 0 {
 		msg = "ERR Command not allowed inside a transaction"
 	} else if s.e.scripts.slow.Load() > 0 && c.busyFor(cmd) {
-		if msg = busy; cmd.Name == "exec" && s.inMulti {
+		if msg = s.e.scripts.busyWith(); cmd.Name == "exec" && s.inMulti {
 			msg = busyExec
 			s.discard()
 		}
@@ -419,10 +419,22 @@ func (s *Session) Quick(args [][]byte) bool {
 		return true
 	case cmd.flags&flagPops != 0 && len(args) > 2:
 		return len(args[2]) <= 2 // digits
+	case cmd.flags&flagReads != 0:
+		return countsFew(args)
 	case cmd.flags&(flagQuick|flagQuickIfShort) != 0:
 		return true
 	case cmd.flags&flagScript != 0:
 		return len(args) > 1 && s.e.opts.Natives[text(args[1])] != nil
+	}
+	return false
+}
+
+// countsFew reports whether COUNT stands among the arguments, with a small number.
+func countsFew(args [][]byte) bool {
+	for i, a := range args[:len(args)-1] {
+		if is(a, "count") {
+			return len(args[i+1]) <= 2 // digits
+		}
 	}
 	return false
 }

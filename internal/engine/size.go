@@ -3,6 +3,8 @@ package engine
 import (
 	"math/bits"
 	"unsafe"
+
+	"github.com/redoubt-go/redoubt/internal/stream"
 )
 
 // The engine knows the size of a key at any time without a walk. Each form of a value counts the
@@ -19,7 +21,9 @@ const (
 	hashBytes = int64(unsafe.Sizeof(object{}) + unsafe.Sizeof(hash{}))
 	setBytes  = int64(unsafe.Sizeof(object{}) + unsafe.Sizeof(set{}))
 	zsetBytes = int64(unsafe.Sizeof(object{}) + unsafe.Sizeof(zset{}))
-	treeBytes = int64(unsafe.Sizeof(ztree{})+unsafe.Sizeof(znode{})) + leastTable
+	// streamBytes is what newStream allocates beside the Stream, whose Bytes counts that.
+	streamBytes = int64(unsafe.Sizeof(object{}))
+	treeBytes   = int64(unsafe.Sizeof(ztree{})+unsafe.Sizeof(znode{})) + leastTable
 	// Go's allocator rounds these up to 16.
 	fieldBytes  = int64((unsafe.Sizeof(entry[field]{})+15)&^15) + bucketBytes
 	memberBytes = int64((unsafe.Sizeof(entry[struct{}]{})+15)&^15) + bucketBytes
@@ -59,6 +63,8 @@ func (v *value) size() int64 {
 		return o.size()
 	case *set:
 		return o.size()
+	case *stream.Stream:
+		return streamBytes + o.Bytes()
 	}
 	return v.obj.v.(*zset).size()
 }

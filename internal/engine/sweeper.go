@@ -81,6 +81,7 @@ func (e *Engine) sweepShard(i int) (next int64, more bool) {
 	sh := &e.shards[i]
 	c := &call{e: e}
 	c.held.add(i)
+	defer c.serveLater()
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	defer c.settleSweep("sweeper", func() {
@@ -129,6 +130,9 @@ func (c *call) settleSweep(who string, end func()) {
 	c.commit()
 	if len(c.broadcast) > 0 {
 		c.sendBroadcast()
+	}
+	if len(c.ready) > 0 { // streams, for which XREADGROUP waits
+		c.serve()
 	}
 }
 

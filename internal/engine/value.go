@@ -1,5 +1,7 @@
 package engine
 
+import "github.com/redoubt-go/redoubt/internal/stream"
+
 // A kind is the type of a value.
 type kind uint8
 
@@ -9,9 +11,10 @@ const (
 	kindSet
 	kindZset
 	kindHash
+	kindStream
 )
 
-var kindNames = [...]string{"string", "list", "set", "zset", "hash"}
+var kindNames = [...]string{"string", "list", "set", "zset", "hash", "stream"}
 
 func (k kind) String() string { return kindNames[k] }
 
@@ -47,3 +50,14 @@ func asList(it *item) *list { return it.val.obj.v.(*list) }
 func asHash(it *item) *hash { return it.val.obj.v.(*hash) }
 func asSet(it *item) *set   { return it.val.obj.v.(*set) }
 func asZset(it *item) *zset { return it.val.obj.v.(*zset) }
+
+func asStream(it *item) *stream.Stream { return it.val.obj.v.(*stream.Stream) }
+
+func newStream() *object {
+	o := &struct {
+		object
+		stream.Stream
+	}{object: object{kind: kindStream}}
+	o.v = &o.Stream
+	return &o.object
+}

@@ -16,7 +16,7 @@ var functions = map[string]engine.Native{
 	"c148ba86c30b3b25ecd89ac3519d883e092098a9": acquire, // internal/wire/lock/lua/acquire.lua
 	"936bea7dcf3977c83a42d16ebd9df09b05643aa7": extend,  // internal/wire/lock/lua/extend.lua
 	"0e23b03b9f0e2fc51203ada0f27f13feed6ba606": release, // internal/wire/lock/lua/release.lua with its parts
-	"d29eb99dbbae9f70333de8551121184932e1de09": reserve, // internal/wire/stock/lua/reserve.lua
+	"0ef5686c4259998340609251baa44ab45ed3781d": reserve, // internal/wire/stock/lua/reserve.lua
 	"9671b4d3fb57944405cdcacdc149505d6b7cb035": settle,  // internal/wire/stock/lua/settle.lua
 }
 

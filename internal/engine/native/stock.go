@@ -58,8 +58,8 @@ func reserve(tx *engine.Tx) bool {
 		switch left := until - now; {
 		case !ok:
 			return false
-		case left <= 0:
-			answer6(tx, -3, had, 0, available, unsold-available, 0)
+		case left <= 0: // it ends
+			return false
 		default:
 			answer6(tx, 1, had, left, available, unsold-available, 0)
 		}
