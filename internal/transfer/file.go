@@ -18,7 +18,7 @@ type File struct {
 	path      string
 	size      int64
 	keys      int64
-	functions int64
+	functions []string // the code of the libraries
 }
 
 // OpenFile opens an RDB file. [Move] reads it twice.
@@ -66,7 +66,7 @@ func (f *File) read(ctx context.Context, key func(r *rdb.FileReader, e rdb.Entry
 		}
 		e, err := r.Next()
 		if errors.Is(err, io.EOF) {
-			f.functions = int64(r.Functions())
+			f.functions = r.Libraries()
 			return nil
 		} else if err != nil {
 			return err

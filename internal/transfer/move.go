@@ -20,6 +20,8 @@ type Source interface {
 	// each calls f with all keys and their values. It adds the keys that were deleted meanwhile to gone.
 	each(ctx context.Context, gone *int64, f func(batch []rdb.Entry) error) error
 	total() int64
+	// libraries returns the code of the libraries of functions. It comes after survey.
+	libraries(ctx context.Context) ([]string, error)
 }
 
 // A Target is a [Server] or a [NewFile] to copy keys to.
@@ -34,6 +36,10 @@ type Target interface {
 	prepare(ctx context.Context, dbs []int) error
 	// taken adds the keys that exist in the target to found.
 	taken(ctx context.Context, items []item, found *TakenError) error
+	// has returns the names of the target's libraries of functions. able reports whether it can have any.
+	has() (libraries []string, able bool)
+	// load writes libraries, before all keys: all of them, or none and an error.
+	load(ctx context.Context, libraries []string, replace bool) error
 	// put writes keys. It calls wrote for each key in order, with the target's error if it refused the key,
 	// and returns the error of the connection.
 	put(ctx context.Context, batch []rdb.Entry, replace bool, wrote func(e *rdb.Entry, err error)) error
@@ -51,7 +57,7 @@ type item struct {
 type Options struct {
 	// Replace overwrites keys that exist in the target.
 	Replace bool
-	// SkipUnsupported leaves out and counts keys that the target can't store, and functions.
+	// SkipUnsupported leaves out and counts keys and libraries that the target can't store.
 	SkipUnsupported bool
 	// Progress is called many times a second. While the source is checked, it counts keys or bytes.
 	// Defaults to none.
@@ -72,7 +78,8 @@ type Result struct {
 	Expired   int64            // not written, because they had expired
 	Gone      int64            // deleted or expired at the source meanwhile
 	Skipped   map[string]int64 // not written, by type, because the target can't store them
-	Functions int64            // libraries of functions, not copied
+	Libraries int64            // of functions, written to the target
+	Functions int64            // libraries of functions, not written, because the target has none
 	Unknown   int64            // sent to the target without an answer
 }
 
@@ -81,9 +88,17 @@ type TakenError struct {
 	Count int64 // of the keys found so far
 	DB    int   // the database of the first
 	Key   []byte
+	// Libraries of functions that exist in the target.
+	Libraries []string
 }
 
 func (e *TakenError) Error() string {
+	switch {
+	case e.Count == 0 && len(e.Libraries) == 1:
+		return fmt.Sprintf("library %.100q of functions exists already", e.Libraries[0])
+	case e.Count == 0:
+		return fmt.Sprintf("%d libraries of functions exist already, like %.100q", len(e.Libraries), e.Libraries[0])
+	}
 	if e.Count == 1 {
 		return fmt.Sprintf("key %.100q in database %d exists already", e.Key, e.DB)
 	}
@@ -106,7 +121,7 @@ func (e *UnsupportedError) Error() string {
 	return text
 }
 
-// List formats types with their counts, like "2 streams and 1 library of functions".
+// List formats types with their counts, like "2 values of a module and 1 library of functions".
 func List(counts map[string]int64, functions int64) string {
 	var parts []string
 	for what, n := range counts {
@@ -141,6 +156,8 @@ type move struct {
 	to     Target
 	opts   Options
 	result Result
+
+	libraries []string // to write
 }
 
 // Move copies all keys of from to to. When ctx ends, keys in progress still arrive. The error is a
@@ -175,7 +192,6 @@ func (m *move) survey(ctx context.Context) error {
 	taken := &TakenError{}
 	compare := !m.opts.Replace && !m.to.empty()
 	progress := func(done, total int64) { m.opts.Progress(Progress{Checking: true, Done: done, Total: total}) }
-	file, isFile := m.from.(*File)
 	server, isServer := m.from.(*Server)
 	if isServer && !server.listed {
 		return ErrPool
@@ -209,14 +225,28 @@ func (m *move) survey(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if isFile {
-		unsupported.Functions = file.functions
-		m.result.Functions = file.functions
+	if m.libraries, err = m.from.libraries(ctx); err != nil {
+		return err
+	}
+	if has, able := m.to.has(); !able {
+		m.result.Functions = int64(len(m.libraries))
+		unsupported.Functions = m.result.Functions
+		m.libraries = nil
+	} else if !m.opts.Replace {
+		for _, code := range m.libraries {
+			l, err := rdb.ParseLibrary(code)
+			if err != nil {
+				return fmt.Errorf("%s: a library of functions: %w", m.from.Name(), err)
+			}
+			if slices.Contains(has, l.Name) {
+				taken.Libraries = append(taken.Libraries, l.Name)
+			}
+		}
 	}
 	if !m.opts.SkipUnsupported && (len(unsupported.Counts) > 0 || unsupported.Functions > 0) {
 		return unsupported
 	}
-	if taken.Count > 0 {
+	if taken.Count > 0 || len(taken.Libraries) > 0 {
 		return taken
 	}
 	var all []int
@@ -227,8 +257,15 @@ func (m *move) survey(ctx context.Context) error {
 	return m.to.prepare(ctx, all)
 }
 
-// write copies the keys. One goroutine reads them from the source, and this one writes them to the target.
+// write copies the libraries of functions, and then the keys. One goroutine reads keys from the source, and this one
+// writes them to the target.
 func (m *move) write(ctx context.Context) error {
+	if len(m.libraries) > 0 {
+		if err := m.to.load(ctx, m.libraries, m.opts.Replace); err != nil {
+			return err
+		}
+		m.result.Libraries = int64(len(m.libraries))
+	}
 	reading, stop := context.WithCancel(ctx)
 	defer stop()
 	batches := make(chan []rdb.Entry, 1)

@@ -1,6 +1,7 @@
 package transfer
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -122,7 +123,36 @@ func TestTakenKeys(t *testing.T) {
 	}
 }
 
+// module is the payload of a module's value, which no engine and no Redis without the module reads.
+const module = "\x07\x81\x00\x00\x00\x00\x00\x00\x00\x07\x00" + "\x09\x00" + "\x00\x00\x00\x00\x00\x00\x00\x00"
+
 func TestUnsupported(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "dump.rdb")
+	var out bytes.Buffer
+	f, err := rdb.NewFileWriter(&out, rdb.Version, time.Now())
+	for _, e := range []rdb.Entry{
+		{Key: []byte("a"), Payload: rdb.Payload(nil, &rdb.Value{Str: []byte("1")})},
+		{Key: []byte("m"), Payload: []byte(module)}, {Key: []byte("m2"), Payload: []byte(module)},
+	} {
+		err = errors.Join(err, f.Write(e))
+	}
+	if err = errors.Join(err, f.Close(), os.WriteFile(path, out.Bytes(), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	to := startEngine(t)
+	_, err = Move(t.Context(), rdbFile(t, path), to.server(AnyDatabase), Options{})
+	unsupported, ok := errors.AsType[*UnsupportedError](err)
+	if !ok || unsupported.Counts["value of a module"] != 2 || to.must("DBSIZE") != int64(0) || !strings.Contains(err.Error(), "2 values of a module") {
+		t.Error(err)
+	}
+	result := mustMove(t, rdbFile(t, path), to.server(AnyDatabase), Options{SkipUnsupported: true}, 1)
+	if result.Skipped["value of a module"] != 2 {
+		t.Errorf("%+v", result)
+	}
+}
+
+// TestStreams wants streams to be the same on an engine and on another Redis, and back, with their groups.
+func TestStreams(t *testing.T) {
 	dir := t.TempDir()
 	redis, _ := startRedis(t, "--dir", dir)
 	redis.must("SET", "a", "1")
@@ -137,22 +167,84 @@ func TestUnsupported(t *testing.T) {
 		"live": func() Source { return redis.server(AnyDatabase) },
 	}
 	for name, source := range sources {
-		to := startEngine(t)
-		_, err := Move(t.Context(), source(), to.server(AnyDatabase), Options{})
-		unsupported, ok := errors.AsType[*UnsupportedError](err)
-		if !ok || unsupported.Counts["stream"] != 2 || to.must("DBSIZE") != int64(0) || !strings.Contains(err.Error(), "2 streams") {
-			t.Errorf("%s: %v", name, err)
-		}
-		result := mustMove(t, source(), to.server(AnyDatabase), Options{SkipUnsupported: true}, 1)
-		if result.Skipped["stream"] != 2 || name == "file" && result.Functions != 1 {
-			t.Errorf("%s: %+v", name, result)
-		}
-		// Another Redis stores streams unchanged, including their groups.
+		engine := startEngine(t)
+		mustMove(t, source(), engine.server(AnyDatabase), Options{}, 3)
 		other, _ := startRedis(t)
-		mustMove(t, source(), other.server(AnyDatabase), Options{SkipUnsupported: name == "file"}, 3)
-		if toString(redis.must("XINFO", "STREAM", "s", "FULL")) != toString(other.must("XINFO", "STREAM", "s", "FULL")) {
-			t.Errorf("%s: the stream differs", name)
+		mustMove(t, source(), other.server(AnyDatabase), Options{}, 3)
+		back, _ := startRedis(t)
+		mustMove(t, engine.server(AnyDatabase), back.server(AnyDatabase), Options{}, 3)
+		for to, store := range map[string]*store{"engine": engine, "redis": other, "back": back} {
+			for _, key := range []string{"s", "s2"} {
+				if toString(redis.must("XINFO", "STREAM", key, "FULL")) != toString(store.must("XINFO", "STREAM", key, "FULL")) {
+					t.Errorf("%s to %s: stream %s differs", name, to, key)
+				}
+			}
 		}
+	}
+}
+
+// Libraries of functions move with the keys: between servers, to and from a file.
+func TestLibraries(t *testing.T) {
+	dir := t.TempDir()
+	redis, _ := startRedis(t, "--dir", dir)
+	code := func(name string) string {
+		return "#!lua name=" + name + "\n-- " + strings.Repeat("a comment that packs well ", 20) + "\nredis.register_function('" + name + "', function(keys) return redis.call('INCR', keys[1]) end)"
+	}
+	redis.must("SET", "k", "1")
+	redis.must("FUNCTION", "LOAD", code("one"))
+	redis.must("FUNCTION", "LOAD", code("two"))
+	redis.must("SAVE")
+	saved := filepath.Join(dir, "dump.rdb")
+	engine := startEngine(t)
+	move := func(from Source, to Target, opts Options) Result {
+		t.Helper()
+		result, err := Move(t.Context(), from, to, opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return result
+	}
+	if r := move(rdbFile(t, saved), engine.server(AnyDatabase), Options{}); r.Libraries != 2 || r.Keys != 1 {
+		t.Errorf("from the file: %+v", r)
+	}
+	if got := engine.must("FCALL", "two", "1", "k"); got != int64(2) {
+		t.Errorf("FCALL on the engine: %v", got)
+	}
+	own := filepath.Join(dir, "own.rdb")
+	file, err := CreateFile(own, rdb.Version, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	move(engine.server(AnyDatabase), file, Options{})
+	other, _ := startRedis(t, "--dir", dir, "--dbfilename", "own.rdb")
+	if got := other.must("FCALL", "one", "1", "k"); got != int64(3) {
+		t.Errorf("FCALL on a Redis that has read our file: %v", got)
+	}
+
+	empty, _ := startRedis(t)
+	empty.must("FUNCTION", "LOAD", code("two"))
+	_, err = Move(t.Context(), redis.server(AnyDatabase), empty.server(AnyDatabase), Options{})
+	if taken, ok := errors.AsType[*TakenError](err); !ok || taken.Error() != `library "two" of functions exists already` || empty.must("DBSIZE") != int64(0) {
+		t.Errorf("a library that exists: %v", err)
+	}
+	if r := move(redis.server(AnyDatabase), empty.server(AnyDatabase), Options{Replace: true}); r.Libraries != 2 {
+		t.Errorf("with Replace: %+v", r)
+	}
+
+	old, err := CreateFile(filepath.Join(dir, "old.rdb"), 9, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer old.Close()
+	_, err = Move(t.Context(), redis.server(AnyDatabase), old, Options{})
+	if un, ok := errors.AsType[*UnsupportedError](err); !ok || un.Error() != "the target can't store 2 libraries of functions" {
+		t.Errorf("to a file of version 9: %v", err)
+	}
+	if r := move(redis.server(AnyDatabase), old, Options{SkipUnsupported: true}); r.Functions != 2 || r.Libraries != 0 {
+		t.Errorf("left out: %+v", r)
+	}
+	if r := move(redis.server(0), startEngine(t).server(0), Options{}); r.Libraries != 0 || r.Keys != 1 {
+		t.Errorf("one database: %+v", r)
 	}
 }
 

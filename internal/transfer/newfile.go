@@ -17,6 +17,7 @@ import (
 // then an existing file of its name stays.
 type NewFile struct {
 	path    string
+	version int
 	replace bool
 	tmp     *os.File
 	w       *rdb.FileWriter
@@ -26,7 +27,7 @@ type NewFile struct {
 // for 7.4 and later. If the file exists already, it returns an error that matches [fs.ErrExist], unless
 // replace is true.
 func CreateFile(path string, version int, replace bool) (*NewFile, error) {
-	f := &NewFile{path: path, replace: replace}
+	f := &NewFile{path: path, version: version, replace: replace}
 	if err := f.free(); err != nil {
 		return nil, err
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/redoubt-go/redoubt/internal/resp"
 )
 
-// picky implements [Target]: an engine stores no streams and no values of modules. The types of other
+// picky implements [Target]: an engine stores no values of modules. The types of other
 // servers are unknown.
 func (s *Server) picky() bool { return s.engine }
 

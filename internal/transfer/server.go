@@ -25,6 +25,9 @@ type Server struct {
 	listed  bool // dbs has all its databases; not so for a pool or another proxy
 	times   bool // it has PEXPIRETIME
 
+	able      bool     // it tells its libraries of functions
+	functions []string // their names
+
 	seen map[uint64]struct{} // hashes of the keys read so far, or nil
 }
 
@@ -83,7 +86,12 @@ func (s *Server) ask(ctx context.Context) error {
 	}
 	s.format = format(s.version, s.engine)
 	add(s.c, "PEXPIRETIME", "redoubt:no such key")
-	return s.c.flush(ctx, func(_ int, reply any) error {
+	add(s.c, "FUNCTION", "LIST")
+	return s.c.flush(ctx, func(i int, reply any) error {
+		if i == 1 {
+			s.functions, s.able = names(reply)
+			return nil
+		}
 		_, failed := reply.(resp.Error)
 		s.times = !failed
 		return nil

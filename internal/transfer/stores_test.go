@@ -260,8 +260,9 @@ func rdbFile(t *testing.T, path string) *File {
 // A stalling source returns one batch and then waits for the end of ctx.
 type stalling struct{ batch []rdb.Entry }
 
-func (s *stalling) Name() string { return "stalling" }
-func (s *stalling) total() int64 { return 100 }
+func (s *stalling) Name() string                                { return "stalling" }
+func (s *stalling) total() int64                                { return 100 }
+func (s *stalling) libraries(context.Context) ([]string, error) { return nil, nil }
 func (s *stalling) survey(context.Context, bool, func(int64, int64), func([]item) error) error {
 	return nil
 }

@@ -78,9 +78,7 @@ func (s *Server) survey(ctx context.Context, types bool, progress func(done, tot
 		}
 		err := s.c.flush(ctx, func(i int, reply any) error {
 			switch reply {
-			case "string", "list", "set", "zset", "hash", "none":
-			case "stream":
-				items[i].what = "stream"
+			case "string", "list", "set", "zset", "hash", "stream", "none":
 			default:
 				if err, ok := reply.(resp.Error); ok {
 					return fmt.Errorf("%s: TYPE: %w", s.c.name, err)
