@@ -74,10 +74,6 @@ func (s *Slots) Known() bool { return s.known }
 // Slots returns which node has which slots now; nil for a pool of servers.
 func (p *Pool) Slots() *Slots { return p.slots.Load() }
 
-// Order tells the nodes of a cluster apart: it is a small number, and stays the same for the
-// address of a node.
-func (n *Node) Order() uint64 { return n.order }
-
 // A cluster finds out what the nodes of a pool are.
 type cluster struct {
 	Cluster
@@ -269,19 +265,6 @@ func (c *cluster) refresh(ctx context.Context) {
 	c.failing = false
 }
 
-// hasSlots notes whether the node has slots. If it has none, commands that wait for its next connection
-// go to its successor.
-func (n *Node) hasSlots(yes bool) { //nolint:revive // the parameter is the state
-	if n.left.Swap(!yes) || yes {
-		return
-	}
-	for i := range n.upstreams {
-		if u := n.upstreams[i].Load(); u != nil && !u.up() {
-			u.endWaits()
-		}
-	}
-}
-
 // down reports whether a node with slots has been used and can't be reached.
 func (c *cluster) down() bool {
 	return slices.ContainsFunc(c.pool.slots.Load().nodes, func(n *Node) bool {
@@ -312,22 +295,6 @@ func (c *cluster) left(old, now *Slots) {
 
 // errLeft is why the connections to a silent node without slots are closed.
 var errLeft = errors.New("the node has no slots any more")
-
-// giveUp closes all connections, borrowed ones too.
-func (n *Node) giveUp() {
-	for i := range n.upstreams {
-		if u := n.upstreams[i].Load(); u != nil {
-			if l := u.conn.Load(); l != nil {
-				l.close(errLeft)
-			}
-		}
-	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	for x := range n.lent {
-		x.d.Close()
-	}
-}
 
 // slotsOf returns the table for a view, or nil once the pool is closed. A slot without a node is given to
 // any node, which refuses its commands.

@@ -49,17 +49,6 @@ const (
 	longRoundTrip = 500 * time.Microsecond // round trip
 )
 
-// A batch is what left together.
-type batch struct {
-	last  uint64 // entries ever appended when it left
-	first uint64 // commands that left before it
-	bytes int
-	left  latency.Time
-	alone bool   // nothing else was on its way when it left
-	buf   []byte // what left, until it has landed; kept for a slow log only
-	sent  bool   // the sender no longer uses buf
-}
-
 // A request stands in the queue for commands that were sent together.
 type request struct {
 	handler ReplyHandler  // nil: nobody wants the reply
@@ -292,6 +281,13 @@ func (l *conn) idle() bool {
 	return len(l.batches) == 0 && len(l.pending) == 0 && len(l.queue) == 0
 }
 
+// usable reports whether the connection is not known to have ended, and no reply is late.
+func (l *conn) usable() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.err == nil && l.overdue == 0
+}
+
 // errEOF is why a conn ended: the server has closed it.
 var errEOF = errors.New("closed by the back end")
 
@@ -436,3 +432,46 @@ func (l *conn) abandon() (n uint64) {
 }
 
 func errorReply(text string) []byte { return resp.AppendError(nil, text) }
+
+// returnIsolated returns the connection to its lender once raw is the last reply that it waits for.
+// Called before the caller has the reply, which may have it ask for the next connection.
+func (l *conn) returnIsolated(raw []byte) {
+	l.shrunk()
+	l.mu.Lock()
+	over := l.taken == l.appended
+	l.mu.Unlock()
+	switch {
+	case !over:
+		return
+	case l.dropped, bytes.HasPrefix(raw, protocolError): // it ends, or the server is about to close it
+		_ = l.socket.Close()
+	default:
+		l.lender.put(l)
+	}
+	l.moveOn()
+}
+
+// stats fills in what the conn knows.
+func (l *conn) stats(s *Stats) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s.Waiting, s.Pending = len(l.queue), len(l.pending)
+	s.Queued = int(l.requests - l.traffic.Requests)            //nolint:gosec // what is appended and not sent
+	s.InFlight = int(l.traffic.Requests - l.traffic.Responses) //nolint:gosec // what is sent and not answered
+	for _, f := range l.batches {
+		s.InFlightBytes += f.bytes
+	}
+	s.Traffic.Add(&l.traffic)
+}
+
+// count notes replies, so that others see them with the next [conn.landed].
+func (l *conn) count(raw []byte) {
+	l.replies++
+	l.replyBytes += uint64(len(raw))
+}
+
+// counted lets others see what count has noted. The caller holds mu, and reads.
+func (l *conn) counted() {
+	l.traffic.Responses, l.traffic.ResponseBytes = l.replies, l.replyBytes
+	l.meter.End(l.replies, l.readAt, func(_ uint8, d time.Duration, n uint64) { l.traffic.Latency.Observe(d, n) })
+}

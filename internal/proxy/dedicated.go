@@ -3,6 +3,7 @@ package proxy
 import (
 	"context"
 	"sync/atomic"
+	"time"
 
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/internal/resp"
@@ -203,4 +204,104 @@ func (d *Dedicated) deliver(raw []byte) error {
 	}
 	d.confirming = 0
 	return d.conn.reply(raw)
+}
+
+// SendBlocking is [Dedicated.Send] for one command that may wait on the server, like BLPOP:
+// [Dedicated.Unblock] ends that. It is not for commands within a transaction.
+func (d *Dedicated) SendBlocking(tag uint64, command []byte) error {
+	if err := d.AskID(); err != nil {
+		return err
+	}
+	return d.Send(tag, 1, command)
+}
+
+// AskID asks the server what it calls the connection, unless that is known: [Dedicated.ID] returns
+// it soon after Flush. It is not for use within a transaction.
+func (d *Dedicated) AskID() error {
+	if d.id.Load() > 0 {
+		return nil
+	}
+	return d.conn.send(request{handler: idHandler{d}, n: 1}, clientID)
+}
+
+// LearnID is ID, and waits until the server has told it.
+func (d *Dedicated) LearnID(ctx context.Context) (int64, error) {
+	if id, known := d.ID(); known {
+		return id, nil
+	}
+	told := make(answer, 1)
+	if err := d.conn.send(request{handler: told, n: 1}, clientID); err != nil {
+		return 0, err
+	}
+	d.Flush()
+	select {
+	case id := <-told:
+		if id == noID {
+			return 0, errNoID
+		}
+		d.id.Store(id)
+		return id, nil
+	case <-ctx.Done():
+		return 0, context.Cause(ctx)
+	}
+}
+
+// ID returns what the server calls the connection. It reports false when that is not known (yet).
+// It may be called by any goroutine.
+func (d *Dedicated) ID() (int64, bool) {
+	id := d.id.Load()
+	return id, id > 0
+}
+
+// An idHandler takes the reply to CLIENT ID.
+type idHandler struct{ d *Dedicated }
+
+// Reply implements [ReplyHandler].
+func (c idHandler) Reply(_ uint64, raw []byte) bool {
+	c.d.id.Store(integer(raw))
+	return false
+}
+
+// Flush implements [ReplyHandler].
+func (c idHandler) Flush() {}
+
+// Unblock asks the server, over u, to unblock what runs on the connection. It asks again and
+// again until ctx ends, because the command may not be waiting yet. When the server can't be
+// asked, it closes the connection.
+func (d *Dedicated) Unblock(ctx context.Context, u *Upstream) {
+	if !u.unblockAgain(ctx, UnblockError, d.id.Load) && ctx.Err() == nil {
+		d.Close()
+	}
+}
+
+// UnblockOnce asks the server, over u, to unblock what runs on the connection, until it has done so,
+// for as long as waits returns true: the command may be under way to the server. It reports whether
+// the server did.
+func (d *Dedicated) UnblockOnce(ctx context.Context, u *Upstream, how Unblocking, waits func() bool) (bool, error) {
+	if err := u.Ready(ctx); err != nil {
+		return false, err
+	}
+	again := time.NewTicker(unblockInterval)
+	defer again.Stop()
+	for waits() {
+		switch id := d.id.Load(); {
+		case id == noID:
+			return false, errNoID
+		case id != 0:
+			switch n := u.unblock(ctx, id, how); {
+			case n > 0:
+				return true, nil
+			case ctx.Err() != nil:
+				return false, context.Cause(ctx)
+			case n == noID:
+				return false, errNoID
+			}
+		}
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			return false, context.Cause(ctx)
+		}
+	}
+	return false, nil
 }

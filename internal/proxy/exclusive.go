@@ -2,7 +2,9 @@ package proxy
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -153,3 +155,66 @@ func (x *Exclusive) Push([]byte) bool { return false }
 
 // Gone implements [Listener].
 func (x *Exclusive) Gone(error) {}
+
+// Block is [Exclusive.Ask] for one command that may wait on the server, like BLPOP. When
+// moved ends before the reply comes, the server is told to unblock the command. The reply is then an
+// error with the code UNBLOCKED, or the reply of a time-out if the cause is [ErrTimeout], or the
+// result if the command has finished first. If the server can't be told within the pool's time-out,
+// or 5 s if there is none, the connection is closed as if ctx had ended. Unless moved ends, it costs
+// no more round trips.
+func (x *Exclusive) Block(ctx, moved context.Context, command []byte) ([]byte, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	told := make(chan struct{})
+	stop := context.AfterFunc(moved, func() {
+		defer close(told)
+		how := UnblockError
+		if errors.Is(context.Cause(moved), ErrTimeout) {
+			how = UnblockTimeout
+		}
+		if !x.unblock(ctx, how) {
+			cancel()
+		}
+	})
+	x.mu.Lock()
+	known := x.id != 0
+	x.mu.Unlock()
+	var raw []byte
+	var err error
+	if !known && x.asking { // which is for the next command alone
+		x.asking = false
+		if _, err = x.ask(ctx, ownID, 1, clientID); err == nil {
+			known, x.asking = true, true
+		}
+	}
+	if err != nil {
+		// It is answered below.
+	} else if known {
+		raw, err = x.ask(ctx, firstReply, 1, command)
+	} else {
+		raw, err = x.ask(ctx, ownID, 2, slices.Concat(clientID, command))
+	}
+	if !stop() {
+		x.d.Close() // a late UNBLOCK must not hit the next user of the connection
+		cancel()
+		<-told
+	}
+	return raw, err
+}
+
+// unblock asks the server to unblock what runs on the connection, again and again until ctx
+// ends. It reports false when the server can't be asked.
+func (x *Exclusive) unblock(ctx context.Context, how Unblocking) bool {
+	limit := x.node.pool.opts.Timeout
+	if limit <= 0 {
+		limit = DefaultDialTimeout
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	u, err := x.node.Upstream(x.protocol)
+	return err == nil && u.unblockAgain(ctx, how, func() int64 {
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		return x.id
+	})
+}

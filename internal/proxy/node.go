@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"bytes"
 	"context"
 	"slices"
 	"sync"
@@ -49,6 +50,10 @@ type Node struct {
 
 // Name returns the server's name in the ring.
 func (n *Node) Name() string { return n.server.Name }
+
+// Order tells the nodes of a cluster apart: it is a small number, and stays the same for the
+// address of a node.
+func (n *Node) Order() uint64 { return n.order }
 
 // Backend opens connections to the server.
 func (n *Node) Backend() Backend { return n.backend }
@@ -264,3 +269,87 @@ func (n *Node) closeExclusive() {
 	}
 	n.idle = nil
 }
+
+// successor returns a node for the commands of n, a node of a cluster that can't be reached and has lost
+// its slots: any node says where these are. It is nil for other nodes, and if commands don't wait.
+func (n *Node) successor() *Node {
+	if n == nil || n.pool.opts.Patience == 0 || !n.left.Load() {
+		return nil
+	}
+	for _, other := range n.pool.slots.Load().nodes {
+		if other != n && other.Up() {
+			return other
+		}
+	}
+	return nil
+}
+
+// hasSlots notes whether the node has slots. If it has none, commands that wait for its next connection
+// go to its successor.
+func (n *Node) hasSlots(yes bool) { //nolint:revive // the parameter is the state
+	if n.left.Swap(!yes) || yes {
+		return
+	}
+	for i := range n.upstreams {
+		if u := n.upstreams[i].Load(); u != nil && !u.up() {
+			u.endWaits()
+		}
+	}
+}
+
+// giveUp closes all connections, borrowed ones too.
+func (n *Node) giveUp() {
+	for i := range n.upstreams {
+		if u := n.upstreams[i].Load(); u != nil {
+			if l := u.conn.Load(); l != nil {
+				l.close(errLeft)
+			}
+		}
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for x := range n.lent {
+		x.d.Close()
+	}
+}
+
+// Redirects reports whether a reply of node n says that another node has the slot.
+func (n *Node) Redirects(raw []byte) bool {
+	if len(raw) == 0 {
+		return false
+	}
+	d, redirects := n.redirectionBy(raw, hops{})
+	return redirects && !d.down
+}
+
+// redirectionBy decides whether a reply of node n redirects a command, and where to. h is how often the
+// command was sent on already. If slots have moved, the nodes are asked for them again.
+func (n *Node) redirectionBy(raw []byte, h hops) (d direction, redirects bool) {
+	c := n.pool.cluster
+	if c == nil || raw[0] != '-' {
+		return d, false
+	}
+	addr, ask, ok := sentTo(raw, n.server.Name)
+	if !ok {
+		if !bytes.HasPrefix(raw, clusterDownCode) {
+			return d, false
+		}
+		c.check()
+		h.down++
+		d = direction{cluster: c, addr: n.server.Name, down: true, hops: h, pause: downPause}
+		return d, time.Duration(h.down)*downPause <= n.pool.opts.Patience
+	}
+	if !ask {
+		c.check()
+	}
+	d = direction{cluster: c, addr: addr, ask: ask, disagreed: h.moved == MaxRedirects}
+	if h.moved >= redirectsAtOnce {
+		d.pause = RedirectPause
+	}
+	h.moved++
+	d.hops = h
+	return d, true
+}
+
+// Attempt begins at node n.
+func (n *Node) Attempt() *Attempt { return &Attempt{node: n} }

@@ -290,3 +290,60 @@ func (o *PoolOptions) soonest() time.Duration {
 	}
 	return d
 }
+
+// tell tells [PoolOptions.OnChange].
+func (p *Pool) tell(c outage.Change) {
+	if p.opts.OnChange != nil {
+		p.opts.OnChange(c)
+	}
+}
+
+// remake makes the ring of the servers that are not ejected. When all are, it keeps the ring. The caller
+// holds mu.
+func (p *Pool) remake() {
+	live := make([]bool, len(p.nodes))
+	for i, n := range p.nodes {
+		live[i] = !n.ejected
+	}
+	if r, err := p.makeRing(live); err == nil {
+		p.ring.Store(r)
+	}
+	p.changes.Add(1) // last: what was seen before counts as seen before it
+}
+
+// Live returns the servers that are in the ring now.
+func (p *Pool) Live() []*Node {
+	if s := p.slots.Load(); s != nil {
+		return s.nodes
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	live := make([]*Node, 0, len(p.nodes))
+	for _, n := range p.nodes {
+		if !n.ejected {
+			live = append(live, n)
+		}
+	}
+	if len(live) == 0 {
+		return p.nodes
+	}
+	return live
+}
+
+// watchReplicas asks the replicas until ctx ends.
+func (p *Pool) watchReplicas(ctx context.Context) {
+	t := time.NewTicker(roleInterval)
+	defer t.Stop()
+	for {
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			return
+		}
+		for _, n := range p.nodes {
+			for _, r := range n.replicas {
+				r.askRole()
+			}
+		}
+	}
+}

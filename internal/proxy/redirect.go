@@ -6,7 +6,6 @@ import (
 	"errors"
 	"math"
 	"net"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -95,35 +94,6 @@ type direction struct {
 // node returns where to send the command; nil once the pool is closed.
 func (d *direction) node() *Node { return d.cluster.at(d.addr) }
 
-// redirectionBy decides whether a reply of node n redirects a command, and where to. h is how often the
-// command was sent on already. If slots have moved, the nodes are asked for them again.
-func (n *Node) redirectionBy(raw []byte, h hops) (d direction, redirects bool) {
-	c := n.pool.cluster
-	if c == nil || raw[0] != '-' {
-		return d, false
-	}
-	addr, ask, ok := sentTo(raw, n.server.Name)
-	if !ok {
-		if !bytes.HasPrefix(raw, clusterDownCode) {
-			return d, false
-		}
-		c.check()
-		h.down++
-		d = direction{cluster: c, addr: n.server.Name, down: true, hops: h, pause: downPause}
-		return d, time.Duration(h.down)*downPause <= n.pool.opts.Patience
-	}
-	if !ask {
-		c.check()
-	}
-	d = direction{cluster: c, addr: addr, ask: ask, disagreed: h.moved == MaxRedirects}
-	if h.moved >= redirectsAtOnce {
-		d.pause = RedirectPause
-	}
-	h.moved++
-	d.hops = h
-	return d, true
-}
-
 // sentTo reads the address in a redirection like MOVED 42 host:port. from is the address of the node that
 // sent it, for a redirection without a host.
 func sentTo(raw []byte, from string) (addr string, ask, ok bool) {
@@ -151,15 +121,6 @@ func cutLastColon(s string) (host, port string, found bool) {
 	return strings.Trim(s[:i], "[]"), s[i+1:], true
 }
 
-// Redirects reports whether a reply of node n says that another node has the slot.
-func (n *Node) Redirects(raw []byte) bool {
-	if len(raw) == 0 {
-		return false
-	}
-	d, redirects := n.redirectionBy(raw, hops{})
-	return redirects && !d.down
-}
-
 // An Attempt is a command on its own connection, at one node, and at the next when that one
 // redirects it. It is for one goroutine.
 type Attempt struct {
@@ -167,9 +128,6 @@ type Attempt struct {
 	ask  bool
 	hops hops
 }
-
-// Attempt begins at node n.
-func (n *Node) Attempt() *Attempt { return &Attempt{node: n} }
 
 // Node is the node for the command now. Asking reports whether the slot is still on its way there.
 func (a *Attempt) Node() *Node  { return a.node }
@@ -253,98 +211,6 @@ func (m *moves) cut() ([]byte, error) {
 }
 
 var errCut = errors.New("proxy: a command is not whole")
-
-// redirect checks the reply to the head of the queue. It reports true when it has sent the command on.
-// Otherwise reply is the caller's reply.
-func (l *conn) redirect(e *request, raw []byte) (reply []byte, sent bool) {
-	m := e.moves
-	if raw[0] != '-' {
-		m.done++
-		return raw, false
-	}
-	said := raw
-	if m.whole {
-		if e.n > 1 {
-			if _, _, ok := sentTo(raw, l.node.server.Name); (ok || bytes.HasPrefix(raw, clusterDownCode)) && m.cause == nil {
-				m.cause = bytes.Clone(raw)
-			}
-			return raw, false
-		}
-		if m.cause != nil && bytes.HasPrefix(raw, execAbortCode) {
-			said = m.cause
-		}
-	}
-	d, redirects := l.node.redirectionBy(said, m.hops)
-	if redirects && d.down && (!m.whole && e.n > 1 || l.behind(e)) {
-		redirects = false // what is behind may have run
-	}
-	if !redirects || d.disagreed {
-		m.done++
-		if d.disagreed {
-			raw = Disagreed().Reply()
-		}
-		return raw, false
-	}
-	r := redirection{ask: d.ask, request: request{
-		handler: e.handler, tag: e.tag, n: 1, retry: e.retry, timeout: e.timeout, moves: &moves{hops: d.hops, whole: m.whole},
-	}}
-	if e.retry == nil {
-		var err error
-		if r.commands, err = m.cut(); err != nil {
-			return errorReply("ERR redoubt: " + err.Error()), false
-		}
-		switch {
-		case m.whole:
-		case d.down && runsScript(r.commands): // it may have made the answer up
-			return raw, false
-		case !d.down && d.cluster.forged(r.commands, raw, d.addr, l.node):
-			return errorReply("ERR redoubt: the script answered with an error that looks like a redirection"), false
-		}
-	}
-	if m.whole {
-		r.n = m.n
-		r.tag -= uint64(m.n - 1) //nolint:gosec // positive
-	}
-	if d.pause > 0 {
-		r.due = time.Now().Add(d.pause)
-	}
-	l.advance(e)
-	to := d.node()
-	var u *Upstream
-	err := errClosed
-	if to != nil {
-		u, err = to.Upstream(l.protocol)
-	}
-	if err != nil {
-		if l.lender != nil {
-			l.returnIsolated(raw)
-		}
-		l.fault(r.handler, r.last(), Unreachable(d.addr, err))
-		return nil, true
-	}
-	if l.lender != nil {
-		l.moved = append(l.moved, moved{u, r})
-		l.returnIsolated(raw)
-		return nil, true
-	}
-	r.holds = d.down
-	u.redirected.add(u, r)
-	if !slices.Contains(l.targets, u) {
-		l.targets = append(l.targets, u)
-	}
-	return nil, true
-}
-
-// behind reports whether the client has sent other commands behind e.
-func (l *conn) behind(e *request) bool {
-	its := func(other request) bool { return ownerOf(other.handler) == ownerOf(e.handler) }
-	if slices.ContainsFunc(l.front[l.at+1:], its) {
-		return true
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return slices.ContainsFunc(l.queue, its)
-}
 
 // An owned is a handler of commands of another's client.
 type owned interface{ Owner() ReplyHandler }
@@ -456,21 +322,6 @@ func (q *redirections) run(u *Upstream) {
 	}
 }
 
-// sendAgain has a request that never left wait for the next connection, in a cluster whose commands wait.
-// It reports whether it did.
-func (l *conn) sendAgain(e *request) bool {
-	if l.node == nil || !l.shared || e.moves == nil || e.handler == nil || e.expired || l.node.pool.opts.Patience == 0 {
-		return false
-	}
-	r := redirection{request: *e, commands: e.moves.commands, holds: true}
-	r.moves = &moves{hops: e.moves.hops, whole: e.moves.whole}
-	for e.n > 0 {
-		l.advance(e)
-	}
-	l.up.redirected.add(l.up, r)
-	return true
-}
-
 // refuse answers r if it could not be sent.
 func (r *redirection) refuse(u *Upstream, err error) {
 	if err == nil {
@@ -486,103 +337,4 @@ func (r *redirection) refuse(u *Upstream, err error) {
 	if flush {
 		r.handler.Flush()
 	}
-}
-
-// sendRedirection sends r with the next Flush.
-func (u *Upstream) sendRedirection(r *redirection, wait bool) error { //nolint:revive // the parameter is the whole difference
-	get := u.tryGet
-	if wait {
-		get = u.get
-	}
-	l, err := get()
-	if err != nil {
-		return err
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	n := len(r.commands) + len(askingRaw)
-	if wait {
-		l.awaitRoom(n)
-	}
-	if l.full(n) {
-		return ErrBusy
-	}
-	return l.appendRedirection(r)
-}
-
-// moved redirects an isolated command, which stays isolated.
-type moved struct {
-	to *Upstream
-	r  redirection
-}
-
-// moveOn sends what has been refused on, once everything that came with it is answered: the
-// commands for one node on one connection, so that they keep their order. The client sends
-// nothing else until all are answered, so they overtake nothing. It doesn't wait itself.
-func (l *conn) moveOn() {
-	for len(l.moved) > 0 {
-		to := l.moved[0].to
-		var rs []redirection
-		l.moved = slices.DeleteFunc(l.moved, func(m moved) bool {
-			if m.to == to {
-				rs = append(rs, m.r)
-			}
-			return m.to == to
-		})
-		if to.isolation.begin() {
-			go to.redirectIsolated(rs)
-			continue
-		}
-		for i := range rs {
-			rs[i].refuse(to, errClosed)
-		}
-	}
-}
-
-func (u *Upstream) redirectIsolated(rs []redirection) {
-	defer u.isolation.running.Done()
-	if due := slices.MaxFunc(rs, func(a, b redirection) int { return a.due.Compare(b.due) }).due; !due.IsZero() {
-		time.Sleep(time.Until(due))
-	}
-	sent := 0
-	err := u.WithTimeout(rs[0].timeout).Rationed().sendIsolated(u.life, func(l *conn, began time.Time) (err error) {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		for sent = 0; sent < len(rs) && err == nil; sent++ {
-			rs[sent].sent = began
-			err = l.appendRedirection(&rs[sent])
-		}
-		if err != nil {
-			sent--
-		}
-		return err
-	})
-	for i := sent; i < len(rs); i++ {
-		rs[i].refuse(u, err)
-	}
-}
-
-// appendRedirection appends r to what is to be sent. The caller holds mu.
-func (l *conn) appendRedirection(r *redirection) error {
-	switch {
-	case l.err != nil:
-		return l.err
-	case l.overdue > 0:
-		return errSilent
-	}
-	if r.ask {
-		l.pending = append(l.pending, askingRaw...)
-		l.push(request{n: 1})
-	}
-	switch {
-	case r.retry == nil:
-		l.pending = append(l.pending, r.commands...)
-	case r.ask: // by its source: what comes again for lack of the script would need ASKING again
-		l.pending = AppendEval(l.pending, r.retry)
-	default:
-		l.pending = AppendEvalSHA(l.pending, r.retry)
-	}
-	r.moves.commands, r.moves.n = r.commands, r.n
-	l.push(r.request)
-	return nil
 }

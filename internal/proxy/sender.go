@@ -1,6 +1,8 @@
 package proxy
 
 import (
+	"cmp"
+	"context"
 	"time"
 
 	"github.com/redoubt-go/redoubt"
@@ -63,4 +65,45 @@ func (t Sender) TrySendScript(c ReplyHandler, tag uint64, cmd *redoubt.Cmd) erro
 	return t.u.trySend(func(l *conn) error {
 		return l.trySendScript(request{handler: c, tag: tag, timeout: t.timeout}, cmd)
 	})
+}
+
+// SendIsolated is Send on a connection that has nothing else under way. It dials one if none is
+// idle. When maxIsolated commands are isolated already, it calls wait and waits for a permit. If the
+// time-out passes first, or the context from wait ends, it sends nothing and returns an error. The
+// commands need no Flush. The caller keeps the order between these commands and others.
+func (t Sender) SendIsolated(wait func() context.Context, c ReplyHandler, tag uint64, n int, commands []byte) error {
+	return t.sendIsolated(wait, func(l *conn, began time.Time) error {
+		e := t.request(c, tag, n)
+		e.sent = began
+		return l.send(e, commands)
+	})
+}
+
+// SendScriptIsolated is SendIsolated for a script, as [Upstream.SendScript] is for Send.
+func (t Sender) SendScriptIsolated(wait func() context.Context, c ReplyHandler, tag uint64, cmd *redoubt.Cmd) error {
+	return t.sendIsolated(wait, func(l *conn, began time.Time) error {
+		e := t.request(c, tag, 1)
+		e.sent = began
+		return l.sendScript(e, cmd)
+	})
+}
+
+// sendIsolated passes send the time at which the time-out began.
+func (t Sender) sendIsolated(wait func() context.Context, send func(l *conn, began time.Time) error) error {
+	began := time.Now()
+	isolate := func() (*conn, error) { return t.u.isolatedConn(wait, cmp.Or(t.timeout, t.u.opts.timeout), t.ration) }
+	l, err := isolate()
+	for next := t.u.successor(); err != nil && next != nil; next = t.u.successor() {
+		t.u = next
+		l, err = isolate()
+	}
+	if err != nil {
+		return err
+	}
+	if err := send(l, began); err != nil {
+		_ = l.socket.Close()
+		return err
+	}
+	go l.flushPending() // it waits for the server
+	return nil
 }

@@ -68,38 +68,6 @@ func (s *SlowLog) add(c *SlowCommand) {
 	}
 }
 
-// heard follows each read. It returns the command that was slow, or nil.
-func (l *conn) heard() (c *SlowCommand) {
-	if l.slow != nil && time.Duration(l.readAt-l.heardAt) >= l.slow.threshold {
-		c = l.slowest()
-	}
-	l.heardAt = l.readAt
-	return c
-}
-
-// slowest returns the command whose reply comes next if it was sent long ago, or nil.
-func (l *conn) slowest() *SlowCommand {
-	e := l.head()
-	if e == nil {
-		return nil
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if len(l.batches) == 0 {
-		return nil
-	}
-	f := &l.batches[0]
-	took := time.Duration(l.readAt - max(l.heardAt, f.left))
-	if took < l.slow.threshold {
-		return nil
-	}
-	c := &SlowCommand{Time: time.Now(), Took: took, Server: l.name, Args: argsOf(f.buf, l.replies-f.first)}
-	if who, ok := e.handler.(interface{ Client() string }); ok {
-		c.Client = who.Client()
-	}
-	return c
-}
-
 // argsOf returns the arguments of the command that has n others before it in buf.
 func argsOf(buf []byte, n uint64) []string {
 	var scanner resp.CommandScanner
@@ -134,30 +102,4 @@ func shorten(args [][]byte) []string {
 		}
 	}
 	return short
-}
-
-// reuse keeps a buffer for the next batch. The caller holds mu.
-func (l *conn) reuse(buf []byte) {
-	if cap(buf) <= l.keeps() && len(l.spares) < maxBatches {
-		l.spares = append(l.spares, buf[:0])
-	}
-}
-
-// empty returns a buffer for the next batch. The caller holds mu.
-func (l *conn) empty() (buf []byte) {
-	if n := len(l.spares); n > 0 {
-		buf, l.spares = l.spares[n-1], l.spares[:n-1]
-	}
-	return buf
-}
-
-// latest returns the batch that was sent last if it was kept for the slow log, is not over,
-// and is that of buf. The caller holds mu.
-func (l *conn) latest(buf []byte) *batch {
-	if n := len(l.batches); n > 0 && len(buf) > 0 {
-		if f := &l.batches[n-1]; len(f.buf) > 0 && &f.buf[0] == &buf[0] {
-			return f
-		}
-	}
-	return nil
 }

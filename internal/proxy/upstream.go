@@ -307,6 +307,17 @@ func (u *Upstream) get() (*conn, error) {
 	return u.now()
 }
 
+// drop puts an end to a conn, and keeps what it has counted.
+func (u *Upstream) drop(l *conn) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	l.mu.Lock()
+	l.counted()
+	u.past.Add(&l.traffic)
+	l.mu.Unlock()
+	u.conn.Store(nil)
+}
+
 // now returns the conn, or why there is none.
 func (u *Upstream) now() (*conn, error) {
 	if l := u.conn.Load(); l != nil {
@@ -466,4 +477,18 @@ func (u *Upstream) Close() error {
 	u.isolation.close()
 	u.noteLimits(nil)
 	return nil
+}
+
+// life ends when the upstream is closed.
+func (u *Upstream) life() context.Context { return u.ctx }
+
+// sent returns how many messages were ever sent on the shared connection that there is now.
+func (u *Upstream) sent() uint64 {
+	l := u.conn.Load()
+	if l == nil {
+		return 0
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.appended
 }

@@ -41,13 +41,6 @@ func (n *Node) eject() bool {
 	return true
 }
 
-// tell tells [PoolOptions.OnChange].
-func (p *Pool) tell(c outage.Change) {
-	if p.opts.OnChange != nil {
-		p.opts.OnChange(c)
-	}
-}
-
 // answered is called whenever the server answers again.
 func (n *Node) answered() {
 	p := n.pool
@@ -65,19 +58,6 @@ func (n *Node) answered() {
 	if restored {
 		p.tell(outage.Change{Server: n.backend.Name(), Kind: outage.Restored, Away: away})
 	}
-}
-
-// remake makes the ring of the servers that are not ejected. When all are, it keeps the ring. The caller
-// holds mu.
-func (p *Pool) remake() {
-	live := make([]bool, len(p.nodes))
-	for i, n := range p.nodes {
-		live[i] = !n.ejected
-	}
-	if r, err := p.makeRing(live); err == nil {
-		p.ring.Store(r)
-	}
-	p.changes.Add(1) // last: what was seen before counts as seen before it
 }
 
 // Up reports whether there is a shared connection to the server, and replies come in
@@ -107,23 +87,4 @@ func (n *Node) EjectedAt() time.Time {
 	n.pool.mu.Lock()
 	defer n.pool.mu.Unlock()
 	return n.ejectedAt
-}
-
-// Live returns the servers that are in the ring now.
-func (p *Pool) Live() []*Node {
-	if s := p.slots.Load(); s != nil {
-		return s.nodes
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	live := make([]*Node, 0, len(p.nodes))
-	for _, n := range p.nodes {
-		if !n.ejected {
-			live = append(live, n)
-		}
-	}
-	if len(live) == 0 {
-		return p.nodes
-	}
-	return live
 }

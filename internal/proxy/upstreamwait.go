@@ -60,20 +60,6 @@ func (u *Upstream) expected() <-chan struct{} {
 	return u.next
 }
 
-// successor returns a node for the commands of n, a node of a cluster that can't be reached and has lost
-// its slots: any node says where these are. It is nil for other nodes, and if commands don't wait.
-func (n *Node) successor() *Node {
-	if n == nil || n.pool.opts.Patience == 0 || !n.left.Load() {
-		return nil
-	}
-	for _, other := range n.pool.slots.Load().nodes {
-		if other != n && other.Up() {
-			return other
-		}
-	}
-	return nil
-}
-
 // successor returns the upstream to send to in place of u, or nil.
 func (u *Upstream) successor() *Upstream {
 	n := u.opts.clustered.successor()

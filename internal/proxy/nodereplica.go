@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"sync/atomic"
@@ -45,24 +44,6 @@ const roleInterval = time.Second
 type role struct {
 	stale atomic.Bool // it doesn't follow its server, or has not said so in time
 	asked atomic.Bool // and has not answered yet
-}
-
-// watchReplicas asks the replicas until ctx ends.
-func (p *Pool) watchReplicas(ctx context.Context) {
-	t := time.NewTicker(roleInterval)
-	defer t.Stop()
-	for {
-		select {
-		case <-t.C:
-		case <-ctx.Done():
-			return
-		}
-		for _, n := range p.nodes {
-			for _, r := range n.replicas {
-				r.askRole()
-			}
-		}
-	}
 }
 
 // askRole asks a replica for its role, if there is a connection to it. When that is made
