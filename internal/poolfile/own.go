@@ -2,6 +2,7 @@ package poolfile
 
 import (
 	"fmt"
+	"maps"
 	"net"
 	"slices"
 	"strings"
@@ -14,7 +15,7 @@ import (
 
 // ownDirectives are Redoubt's own directives: nutcracker refuses a file with one.
 var ownDirectives = []string{
-	"listen_tls_cert", "listen_tls_key", "listen_tls_ca", "users", "replicas", "timeouts",
+	"listen_also", "listen_tls_cert", "listen_tls_key", "listen_tls_ca", "users", "aclfile", "replicas", "timeouts",
 	"server_tls", "server_tls_ca", "server_tls_cert", "server_tls_key", "server_tls_name", "server_user",
 	"sentinels", "sentinel_masters", "sentinel_user", "sentinel_password", "sentinel_tls",
 	"cluster",
@@ -62,6 +63,8 @@ func (p *parser) own(pool *Pool, directive, value string) (err string) {
 		return boolean(&pool.ServerTLS.Enabled)
 	case "sentinel_tls":
 		return boolean(&pool.Sentinel.TLS)
+	case "aclfile":
+		pool.ACLFile = value
 	case "listen_tls_cert":
 		pool.ListenTLS.Cert = value
 	case "listen_tls_key":
@@ -141,6 +144,34 @@ func parseUser(n *yaml.Node) (u User, escapes bool, fault string) {
 	return u, user.EscapesByScripts(), ""
 }
 
+// ParseACLFile returns the users of an ACL file of Redis, and the names of those limited users that may run scripts.
+// Errors name the file and the line, and show no password.
+func ParseACLFile(path string, text []byte) (users []User, scripted []string, err error) {
+	rules, scripted, err := acl.ParseFile(path, string(text))
+	for _, name := range slices.Sorted(maps.Keys(rules)) {
+		users = append(users, User{Name: name, Rules: rules[name]})
+	}
+	return users, scripted, err
+}
+
+// listenAlso reads more addresses for clients.
+func (p *parser) listenAlso(pool *Pool, v *yaml.Node) {
+	if !p.plain(v, yaml.SequenceNode, "addresses, each after a dash") {
+		return
+	}
+	for _, n := range v.Content {
+		if !p.plain(n, yaml.ScalarNode, "an address, as in listen") {
+			continue
+		}
+		l, err := parseListen(n.Value)
+		if err != "" {
+			p.fail(n.Line, "directive \"listen_also\" %s: %q", err, n.Value)
+			continue
+		}
+		pool.Listen = append(pool.Listen, l)
+	}
+}
+
 // replicas reads the replicas of the servers.
 func (p *parser) replicas(pool *Pool, v *yaml.Node) {
 	if v.Kind == yaml.ScalarNode && v.Value == "sentinel" {
@@ -213,7 +244,13 @@ func (p *parser) checkOwn(pool *Pool, lines map[string]int) {
 	needs("listen_tls_cert", "listen_tls_key", pool.ListenTLS.Key != "")
 	needs("listen_tls_key", "listen_tls_cert", pool.ListenTLS.Cert != "")
 	needs("listen_tls_ca", "listen_tls_cert", pool.ListenTLS.Cert != "")
-	needs("listen_tls_cert", `listen with "hostname:port"`, pool.Network != "unix")
+	for i, l := range pool.Listen {
+		if slices.ContainsFunc(pool.Listen[:i], l.Overlaps) {
+			p.fail(lines["listen_also"], "directive \"listen_also\" has an address twice, or has the one of listen: %q", l.Address)
+		}
+	}
+	unix := slices.ContainsFunc(pool.Listen, func(l Listen) bool { return l.Network == "unix" })
+	needs("listen_tls_cert", `listen and listen_also with "hostname:port"`, !unix)
 	for _, d := range []string{"server_tls_ca", "server_tls_cert", "server_tls_key", "server_tls_name"} {
 		needs(d, "server_tls: true", pool.ServerTLS.Enabled || pool.Sentinel.TLS)
 	}
@@ -221,6 +258,10 @@ func (p *parser) checkOwn(pool *Pool, lines map[string]int) {
 	needs("server_tls_key", "server_tls_cert", pool.ServerTLS.Cert != "")
 	needs("server_user", "redis_auth", pool.RedisAuth != "")
 	needs("users", "redis: true", pool.Redis)
+	needs("aclfile", "redis: true", pool.Redis)
+	if lines["users"] != 0 && lines["aclfile"] != 0 {
+		p.fail(lines["aclfile"], "directive \"users\" and directive \"aclfile\" exclude each other")
+	}
 	if pool.RedisAuth != "" && slices.ContainsFunc(pool.Users, func(u User) bool { return u.Name == "default" }) {
 		p.fail(lines["users"], "directive \"users\" has the user \"default\", but directive \"redis_auth\" sets the password of that user")
 	}

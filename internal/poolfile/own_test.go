@@ -76,6 +76,13 @@ func TestOwnDirectivesRefused(t *testing.T) {
 		{"  listen_tls_key: x\n", `f:3: conf: directive "listen_tls_key" needs listen_tls_cert beside it`},
 		{"  listen_tls_ca: x\n", `f:3: conf: directive "listen_tls_ca" needs listen_tls_cert beside it`},
 		{"  listen_tls_ca: ''\n", `f:3: conf: directive "listen_tls_ca" is empty`},
+		{"  listen_also: 127.0.0.1:1\n", `want addresses, each after a dash`},
+		{"  listen_also:\n   - 127.0.0.1:1\n", `f:3: conf: directive "listen_also" has an address twice, or has the one of listen: "127.0.0.1:1"`},
+		{"  listen_also:\n   - 0.0.0.0:1\n", `f:3: conf: directive "listen_also" has an address twice, or has the one of listen: "0.0.0.0:1"`},
+		{"  listen_also:\n   - 127.0.0.1\n", `f:4: conf: directive "listen_also" has an invalid "hostname:port" format string: "127.0.0.1"`},
+		{"  listen_also:\n   - /s\n  listen_tls_cert: x\n  listen_tls_key: x\n", `f:5: conf: directive "listen_tls_cert" needs listen and listen_also with "hostname:port" beside it`},
+		{"  aclfile: x\n", `f:3: conf: directive "aclfile" needs redis: true beside it`},
+		{"  redis: true\n  users:\n   - a b\n  aclfile: x\n", `f:6: conf: directive "users" and directive "aclfile" exclude each other`},
 		{"  server_tls: yes\n", `f:3: conf: directive "server_tls" is not "true" or "false"`},
 		{"  server_tls_ca: x\n", `f:3: conf: directive "server_tls_ca" needs server_tls: true beside it`},
 		{"  server_tls: true\n  server_tls_cert: x\n", `f:4: conf: directive "server_tls_cert" needs server_tls_key beside it`},
@@ -109,7 +116,7 @@ func TestOwnDirectivesRefused(t *testing.T) {
 		}
 	}
 	_, err := poolfile.Parse("f", []byte("a:\n  listen: /tmp/s\n  listen_tls_cert: x\n  listen_tls_key: x\n  server_tls: true\n  servers:\n   - /tmp/t:1\n"))
-	for _, want := range []string{`f:3: conf: directive "listen_tls_cert" needs listen with "hostname:port" beside it`, `f:7: conf: server "/tmp/t:" is a unix socket`} {
+	for _, want := range []string{`f:3: conf: directive "listen_tls_cert" needs listen and listen_also with "hostname:port" beside it`, `f:7: conf: server "/tmp/t:" is a unix socket`} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v\nwant %s", err, want)
 		}

@@ -17,6 +17,7 @@ import (
 	"io"
 	"math"
 	"net"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -36,15 +37,33 @@ type File struct {
 	Warnings []string
 }
 
+// A Listen is an address for clients. Network and Address are the arguments of net.Listen.
+type Listen struct {
+	Network, Address string
+
+	Perm uint32 // of a unix socket; 0: the default
+}
+
+// Overlaps reports whether only one of two addresses can be listened on: they are equal, or have the same port and
+// one is for all hosts.
+func (l Listen) Overlaps(o Listen) bool {
+	host, port, _ := cutLast(l.Address, ":")
+	host2, port2, _ := cutLast(o.Address, ":")
+	return l.Address == o.Address || l.Network == "tcp" && o.Network == "tcp" && port == port2 && (everyHost(host) || everyHost(host2))
+}
+
+// everyHost reports whether a socket on host takes a port on all addresses of the machine.
+func everyHost(host string) bool {
+	ip, err := netip.ParseAddr(strings.Trim(host, "[]"))
+	return host == "" || err == nil && ip.IsUnspecified()
+}
+
 // A Pool is a group of servers that clients use as one, with the address for clients.
 type Pool struct {
 	Name string
 	Line int // in the file
 
-	// Network and Address are the arguments of net.Listen. Perm are the permissions of a unix socket; 0 is the
-	// default.
-	Network, Address string
-	Perm             uint32
+	Listen []Listen // of the directives listen and listen_also
 
 	Hash         ring.Hash
 	Distribution ring.Distribution
@@ -67,6 +86,7 @@ type Pool struct {
 	ServerTLS  ServerTLS
 	ServerUser string // for RedisAuth at the servers; empty: default
 	Users      []User // of clients, besides the user of RedisAuth
+	ACLFile    string // has the Users; empty: the pool's own file has them
 	Replicas   []Replica
 	Sentinel   Sentinel
 	Cluster    []string                 // nodes of a Redis Cluster, as for net.Dial, instead of Servers
@@ -155,20 +175,22 @@ func (p *parser) file(text []byte) {
 	if !p.plain(root, yaml.MappingNode, "pools, each a name with directives below it") {
 		return
 	}
-	names, listeners := map[string]string{}, map[string]string{}
 	for i := 0; i < len(root.Content); i += 2 {
 		key, value := root.Content[i], root.Content[i+1]
 		if !p.plain(key, yaml.ScalarNode, "a pool's name") || !p.plain(value, yaml.MappingNode, "directives, indented below the pool's name") {
 			continue
 		}
 		pool := p.pool(key, value)
-		if _, ok := names[pool.Name]; ok {
-			p.fail(key.Line, "there are pools with same name %q", pool.Name)
+		for _, other := range p.out.Pools {
+			if other.Name == pool.Name {
+				p.fail(key.Line, "there are pools with same name %q", pool.Name)
+			}
+			for _, l := range pool.Listen {
+				if slices.ContainsFunc(other.Listen, l.Overlaps) {
+					p.fail(key.Line, "pools %q and %q have the same listen address %q", other.Name, pool.Name, l.Address)
+				}
+			}
 		}
-		if other, ok := listeners[pool.Address]; ok && pool.Address != "" {
-			p.fail(key.Line, "pools %q and %q have the same listen address %q", other, pool.Name, pool.Address)
-		}
-		names[pool.Name], listeners[pool.Address] = pool.Name, pool.Name
 		p.out.Pools = append(p.out.Pools, pool)
 	}
 	if len(root.Content) == 0 {
@@ -240,6 +262,8 @@ func (p *parser) pool(key, body *yaml.Node) Pool {
 		lines[k.Value] = k.Line
 		if k.Value == "servers" {
 			p.servers(&pool, v)
+		} else if k.Value == "listen_also" {
+			p.listenAlso(&pool, v)
 		} else if k.Value == "users" {
 			p.users(&pool, v)
 		} else if k.Value == "timeouts" {
@@ -296,7 +320,10 @@ func (p *parser) directive(pool *Pool, k, v *yaml.Node) {
 	}
 	switch k.Value {
 	case "listen":
-		err = pool.listen(v.Value)
+		var l Listen
+		if l, err = parseListen(v.Value); err == "" {
+			pool.Listen = slices.Insert(pool.Listen, 0, l)
+		}
 	case "hash":
 		if pool.Hash = ring.Hash(v.Value); !slices.Contains(ring.Hashes, pool.Hash) {
 			err = fmt.Sprintf("is not a valid hash; want one of %v", ring.Hashes)
@@ -354,27 +381,27 @@ func parseNumber(s string) (n int, err string) {
 	return n, ""
 }
 
-func (pool *Pool) listen(s string) (err string) {
+func parseListen(s string) (l Listen, err string) {
 	if path, perm, found := cutLast(s, " "); strings.HasPrefix(s, "/") {
-		pool.Network, pool.Address = "unix", s
-		if found {
-			n, e := strconv.ParseUint(perm, 8, 32)
-			if e != nil || n > 0o777 {
-				return `has an invalid file permission in "socket_path permission" format string`
-			}
-			pool.Address, pool.Perm = path, uint32(n)
+		if !found {
+			return Listen{"unix", s, 0}, ""
 		}
-		return ""
+		n, e := strconv.ParseUint(perm, 8, 32)
+		if e != nil || n > 0o777 {
+			return l, `has an invalid file permission in "socket_path permission" format string`
+		}
+		return Listen{"unix", path, uint32(n)}, ""
 	}
 	host, port, found := cutLast(s, ":")
-	if !found {
-		return `has an invalid "hostname:port" format string`
+	switch {
+	case strings.Contains(s, ","):
+		return l, `has several addresses; want one here, and the others in listen_also`
+	case !found:
+		return l, `has an invalid "hostname:port" format string`
+	case !isPort(port):
+		return l, `has an invalid port in "hostname:port" format string`
 	}
-	if !isPort(port) {
-		return `has an invalid port in "hostname:port" format string`
-	}
-	pool.Network, pool.Address = "tcp", net.JoinHostPort(host, port)
-	return ""
+	return Listen{"tcp", net.JoinHostPort(host, port), 0}, ""
 }
 
 // hostPort returns s, a "hostname:port", as an address for net.Dial.

@@ -33,7 +33,7 @@ func TestTutorial(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := poolfile.File{Pools: []poolfile.Pool{{
-		Name: "alpha", Line: 1, Network: "tcp", Address: "127.0.0.1:22121",
+		Name: "alpha", Line: 1, Listen: []poolfile.Listen{{"tcp", "127.0.0.1:22121", 0}},
 		Hash: ring.FNV64a, Distribution: ring.Modula, Timeout: -1, Backlog: 512, Redis: true, AutoEjectHosts: true,
 		ServerConnections: 1, ServerRetryTimeout: 2 * time.Second, ServerFailureLimit: 3,
 		Servers: []poolfile.Server{
@@ -81,7 +81,7 @@ second:
 		t.Fatal(err)
 	}
 	want := []poolfile.Pool{{
-		Name: "first pool", Line: 2, Network: "unix", Address: "/run/pool.sock", Perm: 0o600,
+		Name: "first pool", Line: 2, Listen: []poolfile.Listen{{"unix", "/run/pool.sock", 0o600}},
 		Hash: ring.Murmur, HashTag: "{}", Distribution: ring.Random, Timeout: 400 * time.Millisecond, Backlog: 1024,
 		ClientConnections: 100, Redis: true, TCPKeepalive: true, Reuseport: true, RedisAuth: "se cret", RedisDB: 3,
 		Preconnect: true, ServerConnections: 4, ServerRetryTimeout: time.Millisecond,
@@ -92,7 +92,7 @@ second:
 			{ring.Server{Name: "other", Weight: 3}, "unix", "/run/other.sock", 24},
 		},
 	}, {
-		Name: "second", Line: 26, Network: "tcp", Address: "localhost:22122",
+		Name: "second", Line: 26, Listen: []poolfile.Listen{{"tcp", "localhost:22122", 0}},
 		Hash: ring.FNV64a, Distribution: ring.Ketama, Timeout: -1, Backlog: 512,
 		ServerConnections: 1, ServerRetryTimeout: 30 * time.Second, ServerFailureLimit: 2,
 		Servers: []poolfile.Server{{ring.Server{Name: "a:b:c", Weight: 5}, "tcp", "10.0.0.1:6379", 29}},

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 
 	"github.com/redoubt-go/redoubt/internal/poolfile"
 	"github.com/redoubt-go/redoubt/internal/server"
@@ -31,15 +32,22 @@ func Read(path, password string) (*File, error) {
 		return file, failure(ErrConfig, err)
 	}
 	var errs []error
-	for _, p := range file.Pools {
+	for i := range file.Pools {
+		if err := file.readUsers(&file.Pools[i]); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		p := file.Pools[i]
 		t, err := readTLS(p)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("%s:%d: %w", path, p.Line, err))
 		}
 		file.tls[p.Name] = t
 		if p.Redis {
-			if err := explainExposure(p.Name, clientsOf(p, password).CheckListen(p.Network, p.Address)); err != nil {
-				errs = append(errs, fmt.Errorf("%s:%d: %w", path, p.Line, err))
+			for _, l := range p.Listen {
+				if err := explainExposure(p.Name, clientsOf(p, password).CheckListen(l.Network, l.Address)); err != nil {
+					errs = append(errs, fmt.Errorf("%s:%d: %w", path, p.Line, err))
+				}
 			}
 		}
 		if p.Reuseport {
@@ -50,6 +58,29 @@ func Read(path, password string) (*File, error) {
 		return file, failure(ErrConfig, errors.Join(errs...))
 	}
 	return file, nil
+}
+
+// readUsers reads the ACL file of a pool that has one.
+func (f *File) readUsers(p *poolfile.Pool) error {
+	if p.ACLFile == "" {
+		return nil
+	}
+	text, err := os.ReadFile(p.ACLFile)
+	if err != nil {
+		return fmt.Errorf("%s:%d: pool %q: %w", f.path, p.Line, p.Name, err)
+	}
+	users, scripted, err := poolfile.ParseACLFile(p.ACLFile, text)
+	if err != nil {
+		return err
+	}
+	if p.RedisAuth != "" && slices.ContainsFunc(users, func(u poolfile.User) bool { return u.Name == "default" }) {
+		return fmt.Errorf("%s:%d: pool %q: %s has the user \"default\", but directive \"redis_auth\" sets the password of that user", f.path, p.Line, p.Name, p.ACLFile)
+	}
+	p.Users = users
+	for _, name := range scripted {
+		f.Warnings = append(f.Warnings, fmt.Sprintf("%s: pool %q: user %q may run scripts, and the pool checks only the keys that these declare; -@scripting forbids scripts", p.ACLFile, p.Name, name))
+	}
+	return nil
 }
 
 // explainExposure adds to an error that matches [server.ErrExposed] where a password can be set.

@@ -172,15 +172,22 @@ func (h *Host) serve(p *pool) {
 		password = "required"
 	}
 	h.log.With(
-		slog.String("pool", p.name), slog.String("listen", p.listener.Addr().String()),
+		slog.String("pool", p.name), slog.String("listen", p.addresses()),
 		slog.Int("servers", len(p.conf.Servers)+len(p.conf.Cluster)), slog.String("ring", p.front.digest()),
 		slog.String("password", password),
 	).Info("serving", h.attrs...)
+	for _, l := range p.listening() {
+		h.accept(p, l)
+	}
+}
+
+// accept lets clients in by one address of a pool.
+func (h *Host) accept(p *pool, l net.Listener) {
 	go func() {
-		// remove closes the listener.
-		if err := p.front.Serve(p.listener); !errors.Is(err, server.ErrClosed) && !errors.Is(err, memcached.ErrClosed) && !errors.Is(err, net.ErrClosed) {
+		// A reload closes listeners.
+		if err := p.front.Serve(l); !errors.Is(err, server.ErrClosed) && !errors.Is(err, memcached.ErrClosed) && !errors.Is(err, net.ErrClosed) {
 			select {
-			case h.failed <- failure(ErrListen, fmt.Errorf("pool %q: listening ended: %w", p.name, err)):
+			case h.failed <- failure(ErrListen, fmt.Errorf("pool %q: listening on %s ended: %w", p.name, l.Addr(), err)):
 			default:
 			}
 		}

@@ -2,12 +2,14 @@ package poolhost
 
 import (
 	"context"
-	"crypto/sha256"
 	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
 	"os"
+	"slices"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/redoubt-go/redoubt/internal/certs"
@@ -16,17 +18,19 @@ import (
 	"github.com/redoubt-go/redoubt/internal/server"
 )
 
-// A pool is one pool of the file with its listener. The goroutine that reloads owns conf and
-// tlsDigest.
+// A pool is one pool of the file with its listeners. The goroutine that reloads owns conf, material and
+// writes listeners.
 type pool struct {
-	name      string
-	conf      poolfile.Pool
-	tlsDigest [sha256.Size]byte // of poolTLS
-	front     front
-	tls       *certs.Source // of the clients; nil: plain text
-	unwatch   func()        // ends the watch of tls
-	listener  net.Listener
-	opened    time.Time
+	name     string
+	conf     poolfile.Pool
+	material poolTLS
+	front    front
+	tls      *certs.Source // of the clients; nil: plain text
+	unwatch  func()        // ends the watch of tls
+	opened   time.Time
+
+	mu        sync.Mutex
+	listeners []net.Listener // one for each of conf.Listen
 }
 
 // A front serves the clients of a pool in the protocol of the pool's servers.
@@ -58,7 +62,7 @@ type front interface {
 
 // openPool connects a front to the servers of a pool and listens.
 func openPool(c poolfile.Pool, t poolTLS, opts Options, password string) (_ *pool, err error) {
-	p := &pool{name: c.Name, conf: c, tlsDigest: t.digest, opened: time.Now(), unwatch: func() {}}
+	p := &pool{name: c.Name, conf: c, material: t, opened: time.Now(), unwatch: func() {}}
 	defer func() {
 		if err != nil {
 			p.close()
@@ -79,28 +83,62 @@ func openPool(c poolfile.Pool, t poolTLS, opts Options, password string) (_ *poo
 	if err != nil {
 		return nil, err
 	}
-	p.listener, err = p.front.listen(c.Network, c.Address)
-	switch {
-	case errors.Is(err, server.ErrExposed):
-		return nil, failure(ErrConfig, explainExposure(c.Name, err))
-	case err != nil:
-		return nil, failure(ErrListen, fmt.Errorf("pool %q: %w", c.Name, err))
-	}
-	if c.Perm != 0 {
-		if err := os.Chmod(c.Address, os.FileMode(c.Perm)); err != nil {
-			return nil, failure(ErrListen, fmt.Errorf("pool %q: %w", c.Name, err))
+	for _, at := range c.Listen {
+		l, err := p.listen(at)
+		if err != nil {
+			return nil, err
 		}
+		p.listeners = append(p.listeners, l)
 	}
 	return p, nil
 }
 
-// close closes the listener, the clients and the connections to the servers. A pool that openPool
+// listen opens one address for clients.
+func (p *pool) listen(at poolfile.Listen) (net.Listener, error) {
+	l, err := p.front.listen(at.Network, at.Address)
+	switch {
+	case errors.Is(err, server.ErrExposed):
+		return nil, failure(ErrConfig, explainExposure(p.name, err))
+	case err != nil:
+		return nil, failure(ErrListen, fmt.Errorf("pool %q: %w", p.name, err))
+	}
+	if at.Perm != 0 {
+		if err := os.Chmod(at.Address, os.FileMode(at.Perm)); err != nil {
+			_ = l.Close()
+			return nil, failure(ErrListen, fmt.Errorf("pool %q: %w", p.name, err))
+		}
+	}
+	return l, nil
+}
+
+// listening returns the listeners.
+func (p *pool) listening() []net.Listener {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.listeners)
+}
+
+// addresses returns where clients come in, separated by commas.
+func (p *pool) addresses() string {
+	var all []string
+	for _, l := range p.listening() {
+		all = append(all, l.Addr().String())
+	}
+	return strings.Join(all, ", ")
+}
+
+// stopListening closes the listeners.
+func (p *pool) stopListening() {
+	for _, l := range p.listening() {
+		_ = l.Close()
+	}
+}
+
+// close closes the listeners, the clients and the connections to the servers. A pool that openPool
 // gave up on may lack any of them.
 func (p *pool) close() {
 	p.unwatch()
-	if p.listener != nil {
-		_ = p.listener.Close()
-	}
+	p.stopListening()
 	if p.front != nil {
 		_ = p.front.Close()
 	}

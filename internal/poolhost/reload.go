@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"net"
 	"reflect"
 	"slices"
 	"time"
@@ -36,9 +37,11 @@ func (h *Host) Reload() {
 			h.log.Error("pool not changed", slog.String("pool", c.Name), slog.Any("error", err))
 		}
 	}
+	former := map[string]*pool{}
 	for _, p := range h.current() {
 		if !slices.Contains(keep, p) {
 			h.remove(p)
+			former[p.name] = p
 		}
 	}
 	h.mu.Lock()
@@ -47,7 +50,11 @@ func (h *Host) Reload() {
 	for _, c := range open {
 		if err := h.open(c, file.tls[c.Name]); err != nil {
 			h.log.Error("pool not opened", slog.String("pool", c.Name), slog.Any("error", err))
-			continue
+			old := former[c.Name]
+			if old == nil || h.open(old.conf, old.material) != nil {
+				continue
+			}
+			h.log.Info("the pool is open again as it was", slog.String("pool", c.Name))
 		}
 		all := h.current()
 		h.serve(all[len(all)-1])
@@ -59,7 +66,7 @@ func (h *Host) Reload() {
 func (h *Host) find(c poolfile.Pool) *pool {
 	for _, p := range h.current() {
 		o := p.conf
-		if o.Name == c.Name && o.Redis == c.Redis && o.Network == c.Network && o.Address == c.Address && o.Perm == c.Perm && o.HashTag == c.HashTag && o.HasCluster() == c.HasCluster() &&
+		if o.Name == c.Name && o.Redis == c.Redis && h.canMove(p, c) && o.HashTag == c.HashTag && o.HasCluster() == c.HasCluster() &&
 			o.ListenTLS == c.ListenTLS && hasDefaultUser(o) == hasDefaultUser(c) && o.RedisAuth == c.RedisAuth && o.RedisDB == c.RedisDB && o.ClientConnections == c.ClientConnections {
 			return p
 		}
@@ -67,9 +74,71 @@ func (h *Host) find(c poolfile.Pool) *pool {
 	return nil
 }
 
-// change gives a pool the users, certificates and servers of c. Only clients of changed users are
+// canMove reports whether a pool can get the addresses of c while it keeps its own: none is taken now, as when two
+// pools exchange their addresses, and its users stay, who decide which addresses it may have.
+func (h *Host) canMove(p *pool, c poolfile.Pool) bool {
+	if slices.Equal(p.conf.Listen, c.Listen) {
+		return true
+	}
+	if !maps.Equal(usersOf(p.conf), usersOf(c)) {
+		return false
+	}
+	for _, l := range c.Listen {
+		for _, other := range h.current() {
+			if other == p && slices.Contains(p.conf.Listen, l) {
+				continue
+			}
+			if slices.ContainsFunc(other.conf.Listen, l.Overlaps) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// move opens a pool's new addresses and closes its missing ones. If one can't be opened, nothing changes.
+func (h *Host) move(p *pool, to []poolfile.Listen) error {
+	if slices.Equal(p.conf.Listen, to) {
+		return nil
+	}
+	old := p.listening()
+	var all, opened []net.Listener
+	for _, at := range to {
+		if i := slices.Index(p.conf.Listen, at); i >= 0 {
+			all = append(all, old[i])
+			continue
+		}
+		l, err := p.listen(at)
+		if err != nil {
+			for _, l := range opened {
+				_ = l.Close()
+			}
+			return err
+		}
+		all, opened = append(all, l), append(opened, l)
+	}
+	for _, l := range opened {
+		h.accept(p, l)
+	}
+	for _, l := range old {
+		if !slices.Contains(all, l) {
+			_ = l.Close()
+		}
+	}
+	p.mu.Lock()
+	p.listeners = all
+	p.mu.Unlock()
+	p.conf.Listen = to
+	h.log.Info("changed the addresses of a pool", slog.String("pool", p.name), slog.String("listen", p.addresses()))
+	return nil
+}
+
+// change gives a pool the addresses, users, certificates and servers of c. Only clients of changed users are
 // closed.
 func (h *Host) change(p *pool, c poolfile.Pool, t poolTLS) error {
+	if err := h.move(p, c.Listen); err != nil {
+		return err
+	}
 	r, ok := p.front.(*redisPool)
 	if ok = ok && !maps.Equal(usersOf(p.conf), usersOf(c)); ok {
 		if err := r.SetUsers(usersOf(c), h.opts.DrainTimeout); err != nil {
@@ -78,7 +147,7 @@ func (h *Host) change(p *pool, c poolfile.Pool, t poolTLS) error {
 		h.log.Info("changed the users of a pool", slog.String("pool", c.Name), slog.Int("users", len(c.Users)))
 	}
 	p.conf.Users = c.Users
-	if p.tlsDigest == t.digest && reflect.DeepEqual(withoutLines(p.conf), withoutLines(c)) {
+	if p.material.digest == t.digest && reflect.DeepEqual(withoutLines(p.conf), withoutLines(c)) {
 		p.setCertificates(t)
 		return nil
 	}
@@ -90,7 +159,7 @@ func (h *Host) change(p *pool, c poolfile.Pool, t poolTLS) error {
 		return err
 	}
 	p.setCertificates(t)
-	p.conf, p.tlsDigest = c, t.digest
+	p.conf, p.material = c, t
 	h.log.Info("changed a pool", slog.String("pool", c.Name), slog.Int("servers", len(c.Servers)+len(c.Cluster)), slog.String("ring", p.front.digest()))
 	h.leaving.Go(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), h.opts.DrainTimeout)
@@ -129,7 +198,7 @@ func withoutLines(c poolfile.Pool) poolfile.Pool {
 func (h *Host) remove(p *pool) {
 	began := time.Now()
 	h.log.Info("closing a pool", slog.String("pool", p.name), slog.Int("clients", p.front.clients()), slog.Duration("timeout", h.opts.DrainTimeout))
-	_ = p.listener.Close()
+	p.stopListening()
 	h.leaving.Go(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), h.opts.DrainTimeout)
 		defer cancel()

@@ -24,10 +24,11 @@ func (h *Host) Sources(password string) []dashboard.Source {
 
 // url returns where clients come in; empty: the pool has no listener of its own.
 func (p *pool) url() string {
-	if p.listener == nil {
+	all := p.listening()
+	if len(all) == 0 {
 		return ""
 	}
-	return served.URL(p.listener.Addr(), p.tls != nil)
+	return served.URL(all[0].Addr(), p.tls != nil)
 }
 
 func (p *redisPool) source(in *pool, _ string) dashboard.Source {

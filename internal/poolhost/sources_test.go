@@ -148,7 +148,7 @@ beta:
 	if got := view("", "overview"); len(got.Sources) != 2 || got.Sources[0].Kind != "pool" || got.Sources[1].Kind != "memcached" || got.Source != "alpha" {
 		t.Errorf("the sources are %+v", got.Sources)
 	}
-	c := redis.NewClient(&redis.Options{Addr: s.host.current()[0].listener.Addr().String()})
+	c := redis.NewClient(&redis.Options{Addr: s.host.current()[0].listeners[0].Addr().String()})
 	defer func() { _ = c.Close() }()
 	for i := range 20 {
 		if err := c.Do(t.Context(), "QUEUE.PUT", fmt.Sprintf("q%d", i), "x").Err(); err != nil {

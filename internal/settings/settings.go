@@ -133,30 +133,41 @@ func unknownVariables(flags *pflag.FlagSet, from Sources) (errs []error) {
 }
 
 // Nearest returns the word that differs least from a misspelled one, or "" if none is near. It counts letters
-// that are changed, added or left out.
+// that are changed, added or left out, and neighbours that are swapped.
 func Nearest(misspelled string, words []string) (nearest string) {
 	least := max(1, len(misspelled)/4) + 1
 	for _, word := range words {
-		row := make([]int, len(word)+1)
-		for j := range row {
-			row[j] = j
-		}
-		for i := range len(misspelled) {
-			diagonal := row[0]
-			row[0] = i + 1
-			for j := range len(word) {
-				cost := 1
-				if misspelled[i] == word[j] {
-					cost = 0
-				}
-				diagonal, row[j+1] = row[j+1], min(diagonal+cost, row[j]+1, row[j+1]+1)
-			}
-		}
-		if d := row[len(word)]; d < least {
+		if d := typos(misspelled, word); d < least {
 			nearest, least = word, d
 		}
 	}
 	return nearest
+}
+
+// typos is the optimal string alignment distance. Row i has the distances of a[:i] from the beginnings of b.
+func typos(a, b string) int {
+	var before []int // two rows above
+	above := make([]int, len(b)+1)
+	for j := range above {
+		above[j] = j
+	}
+	for i := range len(a) {
+		row := make([]int, len(b)+1)
+		row[0] = i + 1
+		for j := range len(b) {
+			row[j+1] = min(row[j], above[j+1]) + 1
+			switch {
+			case a[i] == b[j]:
+				row[j+1] = min(row[j+1], above[j])
+			case i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j]:
+				row[j+1] = min(row[j+1], above[j]+1, before[j-1]+1)
+			default:
+				row[j+1] = min(row[j+1], above[j]+1)
+			}
+		}
+		before, above = above, row
+	}
+	return above[len(b)]
 }
 
 // EnvName returns the name of the environment variable for a flag.
