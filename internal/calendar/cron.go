@@ -113,7 +113,7 @@ func (f cronField) parse(text string) (set uint64, err error) {
 			}
 			switch {
 			case ranged:
-				if high, ok = f.value(to); ok && high == 0 && f.most == 7 {
+				if high, ok = f.value(to); ok && high == 0 && low > 0 && f.most == 7 {
 					high = 7 // FRI-SUN
 				}
 				if !ok || high < low {

@@ -168,6 +168,8 @@ func TestErrorsAreDocumented(t *testing.T) {
 			{"n", "s", "x", "CRON", "@daily", "CATCHUP", "some"}, {"n", "s", "x", "CRON", "@daily", "START", "0"}, {"n", "s", "x", "CRON", "@daily", "END", "-1"},
 			{"n", "s", "x", "CRON", "@yearly", "START", "1767312000000", "END", "1767312000001"}, {"n", "s", "x", "CRON", "@daily", "LIMIT", "0"}, {"n", "s", "x", "CRON", "@daily", "ATTEMPTS", "0"},
 			{"n", "s", "x", "CRON", "@daily", "LANE", "3"}, {"n", "s", "x", "CRON", "@daily", "GROUP", ""}, {"n", "s", strings.Repeat("x", 1<<16), "CRON", "@daily"},
+			{"n", "s", "x", "CRON", "@daily", "HEADERS", "0"}, {"n", "s", "x", "CRON", "@daily", "HEADERS", "1", "a"}, {"n", "s", "x", "CRON", "@daily", "HEADERS", "2", "a", "1", "a", "1"},
+			{"n", "s", "x", "CRON", "@daily", "HEADERS", "1", "a", "1", "HEADERS", "1", "b", "1"}, {"n", "s", "x", "CRON", "@daily", "HEADERS", "1", "a", strings.Repeat("x", 1<<16)},
 		},
 		"QUEUE.SCHEDULES":  {{"}", "1"}, {"n", "x"}, {"n", "0"}, {"n", "1", "FROM"}, {"n", "1", "FROM", "-1"}, {"n", "1", "NONE", "1"}},
 		"QUEUE.UNSCHEDULE": {{"}", "x"}, slices.Concat([]string{"n"}, slices.Repeat([]string{"x"}, 1001))},

@@ -29,6 +29,8 @@ type LockCounts struct {
 	Refused  uint64 // not free, or not in the time of BLOCK
 	Released uint64
 	Lost     uint64 // over before their EXTEND or RELEASE
+	// HandOver is the time from the wake-up by a release to the lease of the waiter.
+	HandOver latency.Histogram
 }
 
 // QueueCounts count messages of one queue.
@@ -62,10 +64,15 @@ func (env *Env) Counts() Counts {
 	return c
 }
 
-type lockCounter struct{ acquired, refused, released, lost atomic.Uint64 }
+type lockCounter struct {
+	acquired, refused, released, lost atomic.Uint64
+	handOver                          latency.Shared
+}
 
 func (c *lockCounter) get() LockCounts {
-	return LockCounts{c.acquired.Load(), c.refused.Load(), c.released.Load(), c.lost.Load()}
+	n := LockCounts{Acquired: c.acquired.Load(), Refused: c.refused.Load(), Released: c.released.Load(), Lost: c.lost.Load()}
+	c.handOver.AddTo(&n.HandOver)
+	return n
 }
 
 // extended counts the result of an EXTEND.

@@ -8,6 +8,7 @@ import (
 	"github.com/redoubt-go/redoubt/internal/command"
 	"github.com/redoubt-go/redoubt/internal/engine"
 	"github.com/redoubt-go/redoubt/internal/engine/native"
+	"github.com/redoubt-go/redoubt/internal/test/await"
 )
 
 // TestCounts: each outcome of locks, semaphores and queues is counted once.
@@ -31,6 +32,23 @@ func TestCounts(t *testing.T) {
 	}
 	if got, want := env.Counts().Semaphores, (command.LockCounts{Acquired: 1, Refused: 1, Released: 1, Lost: 1}); got != want {
 		t.Errorf("semaphores: %+v; want %+v", got, want)
+	}
+
+	// A waiter that a release wakes.
+	holder := reply(t, env, "LOCK.ACQUIRE", "w", "60000", "ID", "a")
+	if holder == nil {
+		t.Fatal("the lock is not free")
+	}
+	woken := make(chan any)
+	go func() { woken <- reply(t, env, "LOCK.ACQUIRE", "w", "60000", "ID", "b", "BLOCK", "60000") }()
+	await.Soon(t, "it waits", func() bool { return strings.Contains(fmt.Sprint(reply(t, env, "LOCK.INFO", "w")), "waiters 1") })
+	reply(t, env, "LOCK.RELEASE", "w", "a")
+	if <-woken == nil {
+		t.Fatal("the waiter got nothing")
+	}
+	c := env.Counts()
+	if n := c.Locks.HandOver.Count(); n != 1 || c.Semaphores.HandOver.Count() != 0 {
+		t.Errorf("%d leases were handed over; want 1", n)
 	}
 
 	receipt := func(more ...string) string {

@@ -134,11 +134,7 @@ func (c *Command) markdown(b *strings.Builder) {
 		fmt.Fprintf(b, "\n<!-- setup\n> %s\n-->", strings.Join(c.Before, "\n> "))
 	}
 	for _, e := range c.Examples {
-		lang := "redis"
-		if strings.Contains(e.Call, "…") {
-			lang += " norun: bytes are left out"
-		}
-		fmt.Fprintf(b, "\n```%s\n> %s\n%s\n```\n", lang, e.Call, e.Reply)
+		fmt.Fprintf(b, "\n```redis\n> %s\n%s\n```\n", e.Call, e.Reply)
 	}
 	for _, n := range c.Notes {
 		fmt.Fprintf(b, "\n%s\n", n)

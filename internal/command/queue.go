@@ -93,13 +93,7 @@ var queueCommands = []*Command{
 				{Name: "after", Type: "string", Use: Multiple, Summary: fmt.Sprintf("the id of such a message: 1 to %d bytes", queue.MaxID)},
 			}},
 			{Name: "ignorefailure", Type: "pure-token", Token: "IGNOREFAILURE", Use: Optional, Summary: "with AFTER: the message becomes ready also when one of the others dies or is removed"},
-			{Name: "headers", Type: "block", Use: Optional, Args: []Arg{
-				{Name: "numheaders", Type: "integer", Token: "HEADERS", Summary: fmt.Sprintf("how many headers follow, 1 to %d. Headers travel with the payload, as in the library: the context of a trace in `traceparent`, for example", maxHeaders)},
-				{Name: "header", Type: "block", Use: Multiple, Summary: "at most 65535 bytes together, no name twice", Args: []Arg{
-					{Name: "header", Type: "string", Summary: "the name of a header: any bytes"},
-					{Name: "value", Type: "string", Summary: "its value: any bytes"},
-				}},
-			}},
+			headersArg(fmt.Sprintf("how many headers follow, 1 to %d. Headers travel with the payload, as in the library: the context of a trace in `traceparent`, for example", maxHeaders)),
 		},
 		Reply: "The id of the message in the queue: this one's, also when the queue had it already, or another's when UNIQUE dropped this one. With AFTER an array of two: the id, and what became of the message: `blocked`, it waits for the others; `put`, they are done; `dead`, one of them is dead; `exists` or `duplicate`, it was not put.",
 		Errors: queueErrors(
@@ -415,7 +409,9 @@ func planPut(env *Env, args [][]byte) Plan {
 		if err != nil {
 			return appendError(dst, err)
 		}
-		counter.put.Add(1)
+		if placed[0].Status == wire.Added {
+			counter.put.Add(1)
+		}
 		if len(m.After) == 0 {
 			return resp.AppendBulk(dst, placed[0].ID)
 		}
@@ -491,14 +487,7 @@ func readPut(m *wire.Message, args [][]byte) (fault string) {
 			}
 			args = args[n:]
 		case word == "HEADERS":
-			if n, fault = milliseconds("HEADERS", value, 1, maxHeaders); fault != "" {
-				return fault
-			}
-			if int64(len(args)-2) < 2*n {
-				return syntaxAt(args[0])
-			}
-			m.Headers, fault = readHeaders(args[2 : 2+2*n])
-			args = args[2*n:]
+			args, fault = readHeaders(m, args)
 		default:
 			return syntaxAt(args[0])
 		}
@@ -510,17 +499,35 @@ func readPut(m *wire.Message, args [][]byte) (fault string) {
 	return fault
 }
 
-// readHeaders reads names and values.
-func readHeaders(pairs [][]byte) (headers map[string]string, fault string) {
-	headers = make(map[string]string, len(pairs)/2)
-	for ; len(pairs) > 0; pairs = pairs[2:] {
-		name := string(pairs[0])
-		if _, twice := headers[name]; twice {
-			return nil, fmt.Sprintf("ERR redoubt: HEADERS has %.100q twice", name)
-		}
-		headers[name] = string(pairs[1])
+// headersArg is the option HEADERS.
+func headersArg(summary string) Arg {
+	return Arg{Name: "headers", Type: "block", Use: Optional, Args: []Arg{
+		{Name: "numheaders", Type: "integer", Token: "HEADERS", Summary: summary},
+		{Name: "header", Type: "block", Use: Multiple, Summary: "at most 65535 bytes together, no name twice", Args: []Arg{
+			{Name: "header", Type: "string", Summary: "the name of a header: any bytes"},
+			{Name: "value", Type: "string", Summary: "its value: any bytes"},
+		}},
+	}}
+}
+
+// readHeaders reads what follows HEADERS, the first of args. It returns the last two that it read, and the rest.
+func readHeaders(m *wire.Message, args [][]byte) (rest [][]byte, fault string) {
+	n, fault := milliseconds("HEADERS", args[1], 1, maxHeaders)
+	if fault != "" {
+		return args, fault
 	}
-	return headers, ""
+	if int64(len(args)-2) < 2*n {
+		return args, syntaxAt(args[0])
+	}
+	m.Headers = make(map[string]string, n)
+	for pairs := args[2 : 2+2*n]; len(pairs) > 0; pairs = pairs[2:] {
+		name := string(pairs[0])
+		if _, twice := m.Headers[name]; twice {
+			return args, fmt.Sprintf("ERR redoubt: HEADERS has %.100q twice", name)
+		}
+		m.Headers[name] = string(pairs[1])
+	}
+	return args[2*n:], ""
 }
 
 func attempts(b []byte) (int, string) {

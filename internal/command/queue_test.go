@@ -2,6 +2,7 @@ package command_test
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -318,20 +319,58 @@ func TestTakeIDUsedAgain(t *testing.T) {
 	}
 }
 
+// queueOn returns the commands on a server, and a queue of the library there.
+func queueOn(t *testing.T, b redistest.Backend) (*command.Env, *queue.Queue[string]) {
+	t.Helper()
+	conn, err := goredis.Open(t.Context(), b.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	env := newEnv(t, conn)
+	q, err := queue.New[string](env.Client, queue.Options{Codec: queue.Bytes{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return env, q
+}
+
+// The messages of a schedule have its headers.
+func TestScheduleHeaders(t *testing.T) {
+	redistest.Each(t, func(t *testing.T, b redistest.Backend) {
+		env, q := queueOn(t, b)
+		name := b.Prefix + "scheduled headers"
+		reply(t, env, "QUEUE.SCHEDULE", name, "tick", "now", "EVERY", "1000", "LIMIT", "1", "headers", "2", "b", "2", "a", "1", "ATTEMPTS", "2")
+		all, _ := reply(t, env, "QUEUE.SCHEDULES", name, "1").([]any)
+		if list := fmt.Sprint(all...); !strings.Contains(list, "payload now headers [a 1 b 2]") {
+			t.Errorf("the schedules are %s", list)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- queue.NewSchedules(q).Run(ctx, name) }()
+		var got map[string]string
+		await.Soon(t, "the message comes", func() bool {
+			n, err := q.Work(t.Context(), name, func(_ context.Context, d *queue.Delivery[string]) error {
+				got = d.Headers
+				return nil
+			}, queue.RunOptions{})
+			return n == 1 && err == nil
+		})
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		if want := map[string]string{"a": "1", "b": "2"}; !maps.Equal(got, want) {
+			t.Errorf("the headers are %q, want %q", got, want)
+		}
+	})
+}
+
 // Headers are the same on the wire and in the library, both ways: a trace context that a client in another
 // language puts reaches a Go consumer, and the other way round.
 func TestQueueHeaders(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, b redistest.Backend) {
-		conn, err := goredis.Open(t.Context(), b.URL)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = conn.Close() })
-		env := newEnv(t, conn)
-		q, err := queue.New[string](env.Client, queue.Options{Codec: queue.Bytes{}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		env, q := queueOn(t, b)
 		name, context1 := b.Prefix+"headers", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 		if id := reply(t, env, "QUEUE.PUT", name, "hello", "headers", "2", "traceparent", context1, "\x00", "", "ID", "m1"); id != "m1" {
 			t.Fatalf("put: %v", id)

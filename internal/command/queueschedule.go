@@ -57,6 +57,7 @@ var queueScheduleCommands = []*Command{
 			{Name: "attempts", Type: "integer", Token: "ATTEMPTS", Use: Optional, Summary: fmt.Sprintf("of its messages, as in QUEUE.PUT. Defaults to %d", defaultAttempts)},
 			{Name: "lane", Type: "integer", Token: "LANE", Use: Optional, Summary: "of its messages, as in QUEUE.PUT"},
 			{Name: "group", Type: "string", Token: "GROUP", Use: Optional, Summary: "of its messages, as in QUEUE.PUT"},
+			headersArg(fmt.Sprintf("how many headers of its messages follow, 1 to %d", maxHeaders)),
 		},
 		Reply: "Integer: its next time, in ms since 1970; 0 if it is paused, or its LIMIT is reached.",
 		Errors: queueErrors(
@@ -73,6 +74,9 @@ var queueScheduleCommands = []*Command{
 			fmt.Sprintf("`ERR redoubt: ATTEMPTS is …; want 1 to %d, or -1`", queue.MaxAttempts),
 			fmt.Sprintf("`ERR redoubt: LANE is …; want %d to %d`", queue.Low, queue.Urgent),
 			fmt.Sprintf("`ERR redoubt: GROUP has … bytes; want 1 to %d`", queue.MaxID),
+			fmt.Sprintf("`ERR redoubt: HEADERS is …; want 1 to %d`", maxHeaders),
+			"`ERR redoubt: HEADERS has … twice`",
+			"`ERR redoubt: headers have … bytes; want at most 65535`",
 			fmt.Sprintf("`ERR redoubt: schedule has … bytes with its message; want at most %d`", queue.MaxScheduleBytes),
 			fmt.Sprintf("`ERR redoubt: a queue has at most %d schedules`", queue.MaxSchedules),
 			docAlone, docOtherBase,
@@ -96,7 +100,7 @@ var queueScheduleCommands = []*Command{
 		Flags:      []string{"readonly", "noscript"},
 		Args:       []Arg{queueName, countArg, fromArg},
 		Reply: "Array of two: how many schedules the queue has; an array of schedules, those without a next time last. Each is a map of `id`; `cron`; `tz`; `every_ms`; `catchup`; `start_ms`; `end_ms`; `limit`; `paused`, 0 or 1; " +
-			"`next_ms`; `last_ms`, the time of its last message; `count`, how many messages it has put since it began; `attempts`, `lane`, `group` and `payload` of its messages; `error`: why this server can't work with it. Numbers are 0 and texts are empty where there is none.",
+			"`next_ms`; `last_ms`, the time of its last message; `count`, how many messages it has put since it began; `attempts`, `lane`, `group`, `payload` and `headers`, a map, of its messages; `error`: why this server can't work with it. Numbers are 0 and texts are empty where there is none.",
 		Errors:   queueErrors(docSyntax, docInteger, docCount, docFrom),
 		Examples: []Example{{"QUEUE.SCHEDULES jobs 10", "1) (integer) 2\n2) 1)  1) \"id\"\n       2) \"tick\"\n       …"}},
 		Plan:     planSchedules,
@@ -202,6 +206,8 @@ func readSchedule(s *wire.Schedule, args [][]byte) (fault string) {
 			s.Message.Lane = queue.Lane(n) //nolint:gosec // checked
 		case "GROUP":
 			s.Message.Group, fault = string(value), length(word, value, 1, queue.MaxID)
+		case "HEADERS":
+			args, fault = readHeaders(&s.Message, args)
 		default:
 			return syntaxAt(args[0])
 		}
@@ -256,7 +262,7 @@ func appendSchedule(dst []byte, p resp.Protocol, s *wire.ScheduleInfo) []byte {
 			number(name, t.UnixMilli())
 		}
 	}
-	dst = resp.AppendMap(dst, p, 17)
+	dst = resp.AppendMap(dst, p, 18)
 	text("id", s.ID)
 	text("cron", s.Cron)
 	text("tz", s.Zone)
@@ -273,6 +279,7 @@ func appendSchedule(dst []byte, p resp.Protocol, s *wire.ScheduleInfo) []byte {
 	number("lane", int64(s.Message.Lane))
 	text("group", s.Message.Group)
 	text("payload", string(s.Message.Payload))
+	dst = appendHeaders(resp.AppendBulk(dst, "headers"), p, s.Message.Headers)
 	fault := ""
 	if s.Err != nil {
 		fault = strings.TrimPrefix(faultOf(s.Err), "ERR redoubt: ")

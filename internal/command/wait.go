@@ -10,6 +10,7 @@ import (
 	"github.com/redoubt-go/redoubt/geo"
 	"github.com/redoubt-go/redoubt/internal/resp"
 	wire "github.com/redoubt-go/redoubt/internal/wire/bloom"
+	lockwire "github.com/redoubt-go/redoubt/internal/wire/lock"
 	ratelimitwire "github.com/redoubt-go/redoubt/internal/wire/ratelimit"
 	ttlhashwire "github.com/redoubt-go/redoubt/internal/wire/ttlhash"
 	"github.com/redoubt-go/redoubt/lock"
@@ -74,15 +75,17 @@ func (env *Env) acquire(ctx context.Context, w way, a acquire) Outcome {
 	// A client that made the id may repeat the command on another connection, before the server
 	// notices the end of this one, and hold the lock.
 	a.r.Keep = !a.secret
-	got, err := w.take(wait, a.r)
+	got, err := w.take(lockwire.OnHandOver(wait, func(took time.Duration) { w.count.handOver.Observe(took, 1) }), a.r)
 	if errors.Is(err, lock.ErrNotHeld) {
 		return Outcome{Append: func(dst []byte, _ resp.Protocol) []byte { return resp.AppendError(dst, errOver) }}
 	}
 	if err != nil {
-		if ctx.Err() == nil && errors.Is(err, redoubt.ErrUnknownOutcome) && (a.secret || wait.Err() != nil) {
+		// The deadline can pass before the timer of wait runs.
+		over := wait.Err() != nil || errors.Is(err, context.DeadlineExceeded)
+		if ctx.Err() == nil && errors.Is(err, redoubt.ErrUnknownOutcome) && (a.secret || over) {
 			env.undo(ctx, w.release) // before the answer, after which it may be asked for again
 		}
-		if ctx.Err() == nil && wait.Err() != nil {
+		if ctx.Err() == nil && over {
 			// Out of time, or unblocked. Should the last attempt have landed all the
 			// same, it has been taken back.
 			if errors.Is(Unblocked(ctx), ErrUnblocked) {

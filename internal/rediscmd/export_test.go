@@ -1,3 +1,5 @@
+//go:build !quick
+
 package rediscmd
 
 // Table and Parse are the text and what reads it.

@@ -331,13 +331,3 @@ func clientUnblock(c *session, args [][]byte) {
 	c.scratch = resp.AppendInt(c.scratch[:0], n)
 	c.reply(c.scratch)
 }
-
-// client returns the session with an id, or nil.
-func (s *Server) client(id int64) *session {
-	if id <= 0 {
-		return nil
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.sessions[uint64(id)]
-}

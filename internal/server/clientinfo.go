@@ -179,9 +179,3 @@ func waits(c *session) bool {
 	}
 	return c.out.blocked()
 }
-
-// knows reports whether there is a user, or a client that is this user of the back end.
-func (s *Server) knows(user string) bool {
-	return s.users.Load().byName[user] != nil ||
-		slices.ContainsFunc(s.clients(), func(c *session) bool { return userOf(c) == user })
-}

@@ -191,3 +191,50 @@ func hello(c *session, args [][]byte, _ []byte) {
 		c.reply(c.scratch)
 	}
 }
+
+// become sets the client's user; nil: none.
+func (c *session) become(u *acl.User) {
+	c.info.change(func(a *clientInfo) { a.user = u })
+	c.rights.user = nil
+	if u != nil && !u.MayAll() {
+		c.rights.user = u
+	}
+	c.scriptLimits.user.Store(c.rights.user)
+	c.authed, c.scanner.Unauthenticated = u != nil, resp.NotAuthenticated
+	if c.authed {
+		c.scanner.Unauthenticated = resp.Authenticated
+	}
+}
+
+// enter gives the client its user before AUTH.
+func (c *session) enter() {
+	for {
+		u := c.srv.users.Load()
+		if u.open() {
+			c.become(u.standard)
+		} else {
+			c.become(nil)
+		}
+		if c.srv.users.Load() == u { // else SetUsers may have overlooked it
+			return
+		}
+	}
+}
+
+// login takes as long for a wrong name as for a wrong password.
+func (c *session) login(name, password []byte) bool {
+	u, known := c.srv.users.Load().byName[string(name)]
+	if !known {
+		u = nobody
+	}
+	if !u.Admits(password) {
+		c.srv.stats.authFailures.Add(1)
+		return false
+	}
+	c.become(u)
+	if !u.Same(c.srv.users.Load().byName[string(name)]) { // SetUsers may have overlooked it
+		c.become(nil)
+		return false
+	}
+	return true
+}

@@ -8,10 +8,9 @@ import (
 	"github.com/redoubt-go/redoubt/internal/resp"
 )
 
-// module reports whether the back end has the RedisBloom module, whose commands it
-// then runs itself. It is asked when the first of them comes, which waits for the
-// answer; a module that is loaded later is not noticed, for the filters that were made
-// until then are not the module's.
+// module reports whether the back end has the RedisBloom module, whose commands it then runs itself. The first
+// such command asks the back end and waits for the answer. A module that is loaded later is not noticed: the filters
+// made until then are not the module's.
 func (s *Server) module(ctx context.Context) bool {
 	m := &s.modules
 	m.Lock()
@@ -23,7 +22,7 @@ func (s *Server) module(ctx context.Context) bool {
 	defer cancel()
 	v, err := s.ask(ctx, resp.RESP2, "COMMAND", "INFO", "BF.RESERVE")
 	if err != nil {
-		return false // the command itself will tell why, or find out as a script
+		return false // the command itself will tell why
 	}
 	known, _ := v.([]any)
 	m.asked, m.bloom = true, len(known) == 1 && known[0] != nil

@@ -46,7 +46,13 @@ func start(tb testing.TB, url string, change ...func(o *server.Options)) (*serve
 	if err != nil {
 		tb.Fatal(err)
 	}
-	client, err := redoubt.New(conn, redoubt.Options{})
+	var way redoubt.Conn = conn
+	opts := server.Options{Backend: backend}
+	if e, ok := inProcess.Load(url); ok {
+		e := e.(*engine.Engine)
+		way, opts.Backend, opts.Sessions = e, e, func(c net.Conn) server.Session { return e.SessionFor(c) }
+	}
+	client, err := redoubt.New(way, redoubt.Options{})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -54,11 +60,7 @@ func start(tb testing.TB, url string, change ...func(o *server.Options)) (*serve
 		_ = client.Close()
 		_ = rdb.Close()
 	})
-	opts := server.Options{Backend: backend, Client: client}
-	if e, ok := inProcess.Load(url); ok {
-		e := e.(*engine.Engine)
-		opts.Backend, opts.Sessions = e, func(c net.Conn) server.Session { return e.SessionFor(c) }
-	}
+	opts.Client = client
 	for _, f := range change {
 		f(&opts)
 	}

@@ -397,3 +397,9 @@ func (c *session) closeIfIdle(now time.Time) {
 		c.kill(errors.New("idle for too long"))
 	}
 }
+
+// broke notes that the client has broken the protocol.
+func (c *session) broke() {
+	c.srv.stats.protocolErrors.Add(1)
+	c.broken = true
+}

@@ -214,3 +214,13 @@ func (c *session) unblock(ctx context.Context, how proxy.Unblocking) (bool, erro
 	}
 	return c.route.unblock(ctx, how)
 }
+
+// waitFor notes which marker of a queue a client is about to wait for, if any, in a command on these keys.
+func (c *session) waitFor(keys [][]byte) {
+	var marker *string
+	if len(keys) > 0 && command.IsMarker(keys[0]) {
+		key := string(keys[0])
+		marker = &key
+	}
+	c.marker.Store(marker)
+}

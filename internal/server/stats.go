@@ -79,12 +79,6 @@ func (t *tally) as(k Kind) {
 	t.commands[k]++
 }
 
-// broke notes that the client has broken the protocol.
-func (c *session) broke() {
-	c.srv.stats.protocolErrors.Add(1)
-	c.broken = true
-}
-
 // countEnd notes why a client ends. broken: it has broken the protocol.
 func (c *counters) countEnd(err error, broken bool) { //nolint:revive // the parameter is the state
 	switch {

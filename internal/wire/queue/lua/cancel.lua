@@ -68,6 +68,9 @@ local function find(id, envelope, seen)
   return false
 end
 
+local ready = redis.call('ZMSCORE', KEYS[2], unpack(ids, 1, fit))
+local due = redis.call('ZMSCORE', KEYS[4], unpack(ids, 1, fit))
+local dead = redis.call('ZMSCORE', KEYS[5], unpack(ids, 1, fit))
 for i = 1, fit do
   local id, what = ids[i], 0
   local envelope = false
@@ -78,13 +81,13 @@ for i = 1, fit do
   end
   if not envelope or gone[id] then
     what = 0
-  elseif redis.call('ZSCORE', KEYS[5], id) then
+  elseif dead[i] then
     what = 3
     if not live then gone[id], from[id] = envelope, {'dead', id} end
   elseif live then
     what = 1
     local state, member = 'pending', id
-    if not redis.call('ZSCORE', KEYS[2], id) and not redis.call('ZSCORE', KEYS[4], id) then
+    if not ready[i] and not due[i] then
       local score = linked and redis.call('ZSCORE', KEYS[BLOCKED], id)
       if score then
         state, links = 'blocked', links + score % 1024
@@ -114,22 +117,26 @@ if ARGV[2] == '1' then
   end
 end
 
+local removed = {pending = {}, running = {}, waiting = {}, dead = {}, all = {}}
 for id, at in pairs(from) do
   local state, member = at[1], at[2]
-  if state == 'running' then
-    redis.call('ZREM', KEYS[8], member)
-  elseif state == 'waiting' then
-    redis.call('ZREM', KEYS[3], member)
-  elseif state == 'dead' then
-    redis.call('ZREM', KEYS[5], member)
-  elseif state == 'blocked' then
+  if state == 'blocked' then
     queue.unlink(id)
-  elseif state == 'pending' then
-    redis.call('ZREM', KEYS[2], member)
-    redis.call('ZREM', KEYS[4], member)
+  elseif removed[state] then -- what is nowhere else is only in the hashes
+    table.insert(removed[state], member)
   end
-  redis.call('HDEL', KEYS[1], id)
-  redis.call('HDEL', KEYS[6], id)
+  removed.all[#removed.all + 1] = id
+end
+if #removed.pending > 0 then
+  redis.call('ZREM', KEYS[2], unpack(removed.pending))
+  redis.call('ZREM', KEYS[4], unpack(removed.pending))
+end
+if #removed.running > 0 then redis.call('ZREM', KEYS[8], unpack(removed.running)) end
+if #removed.waiting > 0 then redis.call('ZREM', KEYS[3], unpack(removed.waiting)) end
+if #removed.dead > 0 then redis.call('ZREM', KEYS[5], unpack(removed.dead)) end
+if #removed.all > 0 then
+  redis.call('HDEL', KEYS[1], unpack(removed.all))
+  redis.call('HDEL', KEYS[6], unpack(removed.all))
 end
 if groups then
   for id, envelope in pairs(gone) do queue.leave(id, envelope, us) end

@@ -15,12 +15,13 @@ local available = tonumber(stock[2] or 0)
 local unsold = tonumber(stock[1] or 0) - tonumber(stock[3] or 0)
 
 -- The same reservation again, after a lost reply: the same answer. One that is
--- over takes nothing when a late copy of it arrives.
+-- over takes nothing when a late copy of it arrives. One that has run out ends
+-- before anybody is told so: it must not hold again after the clock steps back.
+local had = 0
 if stock[6] then
   local left = tonumber(string.sub(stock[6], -16)) - now
-  local had = tonumber(string.sub(stock[6], 1, -17))
-  if left <= 0 then return {-3, had, 0, available, unsold - available, 0} end
-  return {1, had, left, available, unsold - available, 0}
+  had = tonumber(string.sub(stock[6], 1, -17))
+  if left > 0 then return {1, had, left, available, unsold - available, 0} end
 end
 local over = tonumber(redis.call('ZSCORE', KEYS[3], ARGV[1]) or 0)
 if over > now then
@@ -33,7 +34,14 @@ end
 -- one unit, and at least two, more than the one that this call adds. Nothing expires
 -- before next.
 local next_out, gone = tonumber(stock[4] or 0), {}
-if next_out > 0 and next_out <= now then
+if had > 0 then
+  gone[1] = ARGV[1]
+  available = available + had
+  redis.call('HDEL', KEYS[1], ARGV[1])
+  redis.call('ZREM', KEYS[2], ARGV[1])
+  redis.call('ZADD', KEYS[3], string.format('%.0f', math.floor((now + ARGV[4]) / 10) * 10 + 3), ARGV[1])
+  redis.call('HSET', KEYS[1], 'available', string.format('%.0f', available))
+elseif next_out > 0 and next_out <= now then
   local batch = math.min(math.max(n - available, 2), 512)
   local due = redis.call('ZRANGE', KEYS[2], 0, batch, 'WITHSCORES')
   local marks, mark = {}, string.format('%.0f', math.floor((now + ARGV[4]) / 10) * 10 + 3)
@@ -68,6 +76,7 @@ if #gone > 0 then
     redis.call('HSET', KEYS[1], 'tidy', string.format('%.0f', tidy))
   end
 end
+if had > 0 then return {-3, 0, 0, available, unsold - available, 0} end
 if available < n then
   local wait = 0
   if unsold > available then wait = math.max(next_out - now, 0) end
