@@ -102,21 +102,34 @@ func (f *family) wait(ctx context.Context, t target, r Request) (sent time.Time,
 	queue := f.queues.queued(t.key(), wire.Entry(w))
 	timer := time.NewTimer(maxPoll)
 	defer timer.Stop()
+	var woken time.Time
 	for {
 		sent, a, err = f.queue(ctx, t, r, wire.Entry(w), queue)
 		if err != nil || a.Status != wire.Held {
+			f.handedOver(ctx, t, woken, a, err)
 			return sent, a, err
 		}
 		// A little after the end of the lease, so as not to come too early.
 		timer.Reset(min(a.TTL+time.Millisecond, maxPoll))
-		if err := f.sleep(ctx, t, r.ID, queue, w.C, timer.C); err != nil {
+		if woken, err = f.sleep(ctx, t, r.ID, queue, w.C, timer.C); err != nil {
 			return sent, a, err
 		}
 	}
 }
 
-// sleep blocks until it is time for another try, and claims meanwhile.
-func (f *family) sleep(ctx context.Context, t target, id string, queue *waitQueue, woken <-chan struct{}, poll <-chan time.Time) error {
+// handedOver reports an acquisition after a wake-up.
+func (f *family) handedOver(ctx context.Context, t target, woken time.Time, a wire.Attempt, err error) { //nolint:revive // the results of an attempt
+	if woken.IsZero() || err != nil || a.Status != wire.Acquired {
+		return
+	}
+	took := time.Since(woken)
+	wire.TellHandOver(ctx, took)
+	f.client.Report(ctx, redoubt.Event{Kind: redoubt.EventHandOver, Primitive: "lock", Name: t.name, Took: took})
+}
+
+// sleep blocks until it is time for another try, and claims meanwhile. woken is the time of a wake-up,
+// zero after anything else.
+func (f *family) sleep(ctx context.Context, t target, id string, queue *waitQueue, wakeUp <-chan struct{}, poll <-chan time.Time) (woken time.Time, err error) {
 	var beat <-chan time.Time
 	claim := func() {}
 	if c, ok := t.kind.(claimer); ok {
@@ -131,12 +144,12 @@ func (f *family) sleep(ctx context.Context, t target, id string, queue *waitQueu
 	for {
 		claim()
 		select {
-		case <-woken:
-			return nil
+		case <-wakeUp:
+			return time.Now(), nil
 		case <-poll:
-			return nil
+			return time.Time{}, nil
 		case <-ctx.Done():
-			return ctx.Err()
+			return time.Time{}, ctx.Err()
 		case <-beat:
 		}
 	}

@@ -99,9 +99,11 @@ func (f *family) acquireFair(ctx context.Context, t target, r Request) (sent tim
 	timer := time.NewTimer(maxPoll)
 	defer timer.Stop()
 	for err == nil && a.Status == wire.Held {
+		var woken time.Time
 		timer.Reset(min(a.TTL+time.Millisecond, maxPoll))
-		if err = p.sleep(ctx, timer); err == nil {
+		if woken, err = p.sleep(ctx, timer); err == nil {
 			sent, a, err = f.queue(ctx, t, r, wire.Entry(p.granted), own)
+			f.handedOver(ctx, t, woken, a, err)
 		}
 	}
 	switch {
@@ -122,16 +124,17 @@ func (f *family) acquireFair(ctx context.Context, t target, r Request) (sent tim
 	return sent, a, err
 }
 
-// sleep blocks until it is time to ask again.
-func (p place) sleep(ctx context.Context, timer *time.Timer) error {
+// sleep blocks until it is time to ask again. woken is the time
+// at which it learned that the lock was granted, zero after anything else.
+func (p place) sleep(ctx context.Context, timer *time.Timer) (woken time.Time, err error) {
 	for {
 		select {
 		case <-p.granted.C:
-			return nil
+			return time.Now(), nil
 		case <-timer.C:
-			return nil
+			return time.Time{}, nil
 		case <-ctx.Done():
-			return ctx.Err()
+			return time.Time{}, ctx.Err()
 		case <-p.next.C:
 			// Another waiter has the lock, and may be dead.
 			timer.Reset(heartbeat + time.Millisecond)

@@ -219,14 +219,22 @@ func (f *family) undo(ctx context.Context, t target, id string) {
 		ctx, cancel := context.WithTimeout(redoubt.Patient(context.WithoutCancel(ctx)), cleanUpTimeout)
 		defer cancel()
 		_ = f.client.Do(ctx, t.void(id))
-		timer := time.NewTimer(undoAgain)
-		defer timer.Stop()
-		select {
-		case <-timer.C:
+		if pause(ctx, undoAgain) {
 			_ = f.client.Do(ctx, t.void(id))
-		case <-ctx.Done():
 		}
 	})
+}
+
+// pause waits for d, and returns false if ctx ends before.
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }
 
 // undoAgain is how long after its undoing an acquire may still be under way.

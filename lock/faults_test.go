@@ -69,7 +69,7 @@ func TestHistory(t *testing.T) {
 		case "FLUSHALL":
 			wanted = append(wanted, twice)
 		}
-		faults.Rounds(t, f.Round(d), wanted, func(t *testing.T, round uint64, total map[string]int) {
+		d.Rounds(t, f, wanted, func(t *testing.T, round uint64, total map[string]int) {
 			c := newCrew(t, d, f, server.Addr(), round)
 			c.run(t, rand.New(rand.NewPCG(round, 0)))
 			c.check(t, total)
@@ -124,7 +124,7 @@ func newCrew(t *testing.T, d *faults.Deployment, f faults.Fault, server string, 
 		}
 		n := d.Network(t)
 		c.Networks = append(c.Networks, n)
-		w, err := newWorker(i, d.Conn(t, n.Client(), f), server, c.Prefix)
+		w, err := newWorker(i, d.Conn(t, n.Client(), f), server, c.Prefix, d.TTL)
 		must(t, err)
 		t.Cleanup(w.end)
 		w.add = func(kind string, e event, call, ret time.Time) { c.histories[kind].add(i, e, call, ret) }
@@ -181,6 +181,7 @@ func (c *crew) check(t *testing.T, total map[string]int) {
 // A worker is a process that uses locks of every kind, on connections of its own.
 type worker struct {
 	id        int
+	ttl       time.Duration
 	ways      map[string][2]taker
 	registers map[string]*register
 	add       func(kind string, e event, call, ret time.Time)
@@ -197,8 +198,8 @@ type register struct {
 
 // newWorker returns a worker whose way to the locks is conn; server is apart from
 // them.
-func newWorker(id int, conn redoubt.Conn, server, prefix string) (*worker, error) {
-	w := &worker{id: id, ways: map[string][2]taker{}, registers: map[string]*register{}}
+func newWorker(id int, conn redoubt.Conn, server, prefix string, ttl time.Duration) (*worker, error) {
+	w := &worker{id: id, ttl: ttl, ways: map[string][2]taker{}, registers: map[string]*register{}}
 	rdb := redis.NewClient(&redis.Options{Addr: server, MaxRetries: -1})
 	w.ends = append(w.ends, rdb.Close)
 	other, err := goredis.Wrap(rdb)
@@ -206,7 +207,11 @@ func newWorker(id int, conn redoubt.Conn, server, prefix string) (*worker, error
 		return nil, err
 	}
 	for name, conn := range map[string]redoubt.Conn{beside: conn, apart: other} {
-		client, err := redoubt.New(conn, redoubt.Options{Prefix: prefix})
+		o := redoubt.Options{Prefix: prefix}
+		if id%2 == 0 { // the others refuse calls while the server doesn't answer: on a slow machine they do little else
+			o.DownAfter = -1
+		}
+		client, err := redoubt.New(conn, o)
 		if err != nil {
 			return nil, err
 		}
@@ -219,7 +224,7 @@ func newWorker(id int, conn redoubt.Conn, server, prefix string) (*worker, error
 	}
 	for kind, contest := range contests {
 		// Some renew their leases, some extend them by hand.
-		w.ways[kind], err = contest.ways(w.registers[beside].client, lock.Options{TTL: faults.TTL, NoRenew: id%2 == 0})
+		w.ways[kind], err = contest.ways(w.registers[beside].client, lock.Options{TTL: ttl, NoRenew: id%2 == 0})
 		if err != nil {
 			return nil, err
 		}
@@ -269,9 +274,10 @@ func (w *worker) use(ctx context.Context, rng *rand.Rand, kind, name string) {
 	switch {
 	case err != nil:
 		w.add(kind, event{what: lost}, call, call)
+		pause(upTo(rng, w.ttl/10), ctx.Done())
 	case other != nil:
 		w.add(kind, event{name: name, what: busy, fence: other.Token}, call, time.Now())
-		pause(upTo(rng, faults.TTL/10), ctx.Done())
+		pause(upTo(rng, w.ttl/10), ctx.Done())
 	default:
 		e := event{name: name, what: acquired, fence: lease.Token(), id: lease.ID(), shared: shared}
 		for _, fence := range lease.Tokens() {
@@ -290,7 +296,7 @@ func (w *worker) acquire(ctx context.Context, rng *rand.Rand, kind, name string,
 	if shared {
 		way = w.ways[kind][1]
 	}
-	patience := 2 * faults.TTL
+	patience := 2 * w.ttl
 	if rng.IntN(2) == 0 {
 		patience *= 4
 	}
@@ -307,9 +313,9 @@ func (w *worker) acquire(ctx context.Context, rng *rand.Rand, kind, name string,
 func (w *worker) hold(ctx context.Context, rng *rand.Rand, kind string, lease *lock.Lease, e event) {
 	abandons := w.id%2 == 0
 	for rng.IntN(2) == 0 {
-		pause(upTo(rng, faults.TTL/4), lease.Done())
+		pause(upTo(rng, w.ttl/4), lease.Done())
 		call := time.Now()
-		if lease.Extend(ctx, faults.TTL) == nil {
+		if lease.Extend(ctx, w.ttl) == nil {
 			e.what = extended
 			w.add(kind, e, call, time.Now())
 		}
@@ -317,9 +323,9 @@ func (w *worker) hold(ctx context.Context, rng *rand.Rand, kind string, lease *l
 	way := rng.IntN(10)
 	w.write(ctx, kind, e)
 	if way < 8 {
-		pause(upTo(rng, faults.TTL/4), lease.Done(), ctx.Done())
+		pause(upTo(rng, w.ttl/4), lease.Done(), ctx.Done())
 	} else { // stays until the lease is over, if nobody renews it
-		pause(2*faults.TTL, lease.Done())
+		pause(2*w.ttl, lease.Done())
 	}
 	call, ret := time.Now(), time.Time{}
 	if way < 9 || !abandons {
@@ -333,7 +339,7 @@ func (w *worker) hold(ctx context.Context, rng *rand.Rand, kind string, lease *l
 	e.what = ended
 	w.add(kind, e, call, ret)
 	if kind == "mutex" && rng.IntN(2) == 0 { // it doesn't know, or doesn't look
-		while := upTo(rng, 6*faults.TTL) // others write
+		while := upTo(rng, 6*w.ttl) // others write
 		w.late.Go(func() {
 			pause(while, ctx.Done())
 			w.write(context.WithoutCancel(ctx), kind, e) // at the end of the round at the latest
@@ -347,7 +353,7 @@ func (w *worker) write(ctx context.Context, kind string, e event) {
 		return
 	}
 	for at, r := range w.registers {
-		ctx, cancel := context.WithTimeout(ctx, faults.TTL)
+		ctx, cancel := context.WithTimeout(ctx, w.ttl)
 		defer cancel()
 		call := time.Now()
 		// Without flags: it is sent once.

@@ -58,6 +58,9 @@ type heldLease struct {
 	deadline time.Time // guarded by lease.mu
 	released bool      // the server has confirmed the release; guarded by lease.mu
 
+	// Full while a release of the part is under way; of a quorum only.
+	releasing chan struct{}
+
 	// Owned by the renewer, guarded by its mutex.
 	renewal renewal
 }
@@ -291,7 +294,7 @@ func (h *heldLease) extended(sent time.Time, held bool, ttl time.Duration) error
 	defer l.mu.Unlock()
 	if err := l.check(); err != nil {
 		if held && l.need > 0 { // the call may have taken the master again
-			h.family.cleanUp(context.Background(), h.void(h.id))
+			h.freeAgain(nil)
 		}
 		return notHeld(err)
 	}
@@ -409,9 +412,19 @@ func (l *Lease) release(ctx context.Context) error {
 	case errors.Is(lost, ErrNotHeld):
 		return lost // whatever the server says: the holder had to stop earlier
 	case gone:
-		return ErrTaken
+		return l.gone()
 	}
 	return err
+}
+
+// gone returns why the server no longer held a lease that was being released.
+func (l *Lease) gone() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !time.Now().Before(l.deadline) {
+		return ErrRanOut
+	}
+	return ErrTaken
 }
 
 // stopRenewal ends the renewals. l.mu is held, or the lease has not been returned yet.

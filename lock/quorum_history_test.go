@@ -10,6 +10,7 @@ import (
 
 	"github.com/redoubt-go/redoubt/internal/test/faultnet"
 	"github.com/redoubt-go/redoubt/internal/test/faults"
+	"github.com/redoubt-go/redoubt/internal/test/slow"
 	"github.com/redoubt-go/redoubt/lock"
 )
 
@@ -27,6 +28,9 @@ func TestQuorumHistory(t *testing.T) {
 	for _, n := range []int{3, 5} {
 		for _, kind := range []string{"redis", "engine"} {
 			t.Run(fmt.Sprint(kind, n), func(t *testing.T) {
+				if n > 3 {
+					slow.Test(t, "histories on more masters")
+				}
 				t.Parallel()
 				m := startMasters(t, kind, n)
 				total := map[string]int{}

@@ -72,15 +72,41 @@ func (l *Lease) releaseQuorum(ctx context.Context, lost error) error {
 	case len(l.parts)-answered+held >= l.need: // the unreachable masters may have held it
 		return errors.Join(errs...)
 	}
-	return ErrTaken
+	return l.gone()
 }
 
-// free releases the part on its own master.
-func (h *heldLease) free(ctx context.Context) error {
+// free releases the part on its own master, unless that is done.
+func (h *heldLease) free(ctx context.Context) error { return h.giveUp(ctx, false) }
+
+// freeAgain releases the part in the background after a call that came late: it may have
+// taken the master after the release, which the master has forgotten since. Without the
+// reply of the late call, err, it does so twice, as undo does.
+func (h *heldLease) freeAgain(err error) {
+	h.family.client.Go(func() {
+		// Another release of the part may take as long before it.
+		ctx, cancel := context.WithTimeout(redoubt.Patient(context.Background()), 2*cleanUpTimeout)
+		defer cancel()
+		_ = h.giveUp(ctx, true)
+		if err != nil && pause(ctx, undoAgain) {
+			_ = h.giveUp(ctx, true)
+		}
+	})
+}
+
+// giveUp releases the part on its own master; with again, even if it was released before. The
+// releases of a part follow each other. If two were under way, the master could forget the
+// first, by the leases of others, and answer to the second that it never held the part.
+func (h *heldLease) giveUp(ctx context.Context, again bool) error {
+	select {
+	case h.releasing <- struct{}{}:
+		defer func() { <-h.releasing }()
+	case <-ctx.Done():
+		return redoubt.UnknownOutcome(ctx.Err())
+	}
 	h.lease.mu.Lock()
 	released := h.released
 	h.lease.mu.Unlock()
-	if released {
+	if released && !again {
 		return nil
 	}
 	held, err := wire.ReadRelease(h.family.client.Do(ctx, h.release(h.id)))

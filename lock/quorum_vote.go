@@ -124,8 +124,11 @@ func (b *quorumAttempt) acquire(ctx context.Context, i int, w *wakeups) error {
 	b.mu.Unlock()
 	// The release of a lease voids acquires that are still under way, but the master
 	// remembers only the last one: so a later grant is given back.
-	if lost || lease != nil && lease.Err() != nil {
+	switch {
+	case lost:
 		b.giveBack(ctx, i, v)
+	case lease != nil && lease.Err() != nil && (v.granted() || errors.Is(v.err, redoubt.ErrUnknownOutcome)):
+		lease.parts[i].freeAgain(v.err)
 	}
 	return v.err
 }
@@ -183,7 +186,7 @@ func (b *quorumAttempt) confirm(ctx context.Context) (*Lease, error) {
 	for i, v := range votes {
 		t := b.ts[i]
 		t.kind = quorate{fence: fence, label: q.opts.Label}
-		h := &heldLease{target: t, family: q.masters[i], lease: l, id: b.r.ID, fence: fence}
+		h := &heldLease{target: t, family: q.masters[i], lease: l, id: b.r.ID, fence: fence, releasing: make(chan struct{}, 1)}
 		if v.granted() && v.attempt.Token == fence {
 			h.deadline = deadline(v)
 		}
@@ -246,7 +249,7 @@ func (h *heldLease) prolong(ctx context.Context, ttl time.Duration) error {
 // end of the lease.
 func (h *heldLease) undoLate(err error) {
 	if h.lease.need > 0 && errors.Is(err, redoubt.ErrUnknownOutcome) && h.lease.Err() != nil {
-		h.family.undo(context.Background(), h.target, h.id)
+		h.freeAgain(err)
 	}
 }
 

@@ -29,6 +29,7 @@ func (q *Quorum) wait(ctx context.Context, ts []target) (*Lease, error) {
 	defer timer.Stop()
 	split := minSplit
 	var before votes
+	var at time.Time // of the wake-up
 	for {
 		select {
 		case <-w.c: // the next attempt covers it
@@ -39,6 +40,7 @@ func (q *Quorum) wait(ctx context.Context, ts []target) (*Lease, error) {
 			return nil, ctx.Err()
 		}
 		if err == nil && lease != nil || err != nil && !errors.Is(err, ErrNotHeld) {
+			q.masters[0].handedOver(ctx, ts[0], at, wire.Attempt{Status: wire.Acquired}, err)
 			return lease, err
 		}
 		pause, held := votes.left(q.need(), before)
@@ -55,8 +57,10 @@ func (q *Quorum) wait(ctx context.Context, ts []target) (*Lease, error) {
 			split = min(2*split, maxSplit)
 		}
 		timer.Reset(pause)
+		at = time.Time{}
 		select {
 		case <-woken:
+			at = time.Now()
 		case <-timer.C:
 		case <-ctx.Done():
 			return nil, ctx.Err()

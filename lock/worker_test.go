@@ -16,13 +16,14 @@ type orders struct {
 	ID                         int
 	Invitation, Server, Prefix string
 	Names                      map[string][]string
+	TTL                        time.Duration
 }
 
 // hire starts a worker as a process of its own. It works from now on until the
 // round is over.
 func (c *crew) hire(id int, server string) {
 	c.t.Helper()
-	p, dismiss := faults.Hire(c.t, orders{id, c.Invitation(), server, c.Prefix, c.names}, func(line string) error {
+	p, dismiss := faults.Hire(c.t, orders{id, c.Invitation(), server, c.Prefix, c.names, c.TTL}, func(line string) error {
 		var kind string
 		var e event
 		var call, ret int64
@@ -51,7 +52,7 @@ func (o orders) work(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	w, err := newWorker(o.ID, conn, o.Server, o.Prefix)
+	w, err := newWorker(o.ID, conn, o.Server, o.Prefix, o.TTL)
 	if err != nil {
 		return err
 	}

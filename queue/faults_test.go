@@ -30,7 +30,7 @@ import (
 // message is dead, or it is cancelled.
 func TestHistory(t *testing.T) {
 	faults.Each(t, func(t *testing.T, d *faults.Deployment, f faults.Fault) {
-		faults.Rounds(t, f.Round(d), []string{"done", "put late", "dead"}, func(t *testing.T, round uint64, total map[string]int) {
+		d.Rounds(t, f, []string{"done", "put late", "dead"}, func(t *testing.T, round uint64, total map[string]int) {
 			newCrew(t, d, f, round).run(rand.New(rand.NewPCG(round, 0)), total)
 		})
 	})
@@ -49,8 +49,8 @@ type crew struct {
 	ledgers map[string]*ledger
 }
 
-func historyOptions(events func(context.Context, queue.Event)) queue.Options {
-	return queue.Options{Lease: faults.TTL, Attempts: queue.Unlimited, Backoff: queue.Constant(faults.TTL / 10), OnEvent: events}
+func historyOptions(ttl time.Duration) queue.Options {
+	return queue.Options{Lease: ttl, Attempts: queue.Unlimited, Backoff: queue.Constant(ttl / 10)}
 }
 
 func newCrew(t *testing.T, d *faults.Deployment, f faults.Fault, round uint64) *crew {
@@ -89,7 +89,7 @@ func (c *crew) queueOn(conn redoubt.Conn) *queue.Queue[string] {
 	client, err := redoubt.New(conn, redoubt.Options{Prefix: c.Prefix})
 	must(c.t, err)
 	c.t.Cleanup(func() { _ = client.Close() })
-	q, err := queue.New[string](client, historyOptions(nil))
+	q, err := queue.New[string](client, historyOptions(c.TTL))
 	must(c.t, err)
 	return q
 }
@@ -97,7 +97,7 @@ func (c *crew) queueOn(conn redoubt.Conn) *queue.Queue[string] {
 // hire starts a consumer as a process of its own.
 func (c *crew) hire() {
 	c.t.Helper()
-	o := workOrders{Invitation: c.Invitation(), Prefix: c.Prefix, Names: c.names, Lease: faults.TTL, Concurrency: 5}
+	o := workOrders{Invitation: c.Invitation(), Prefix: c.Prefix, Names: c.names, Lease: c.TTL, TTL: c.TTL, Concurrency: 5}
 	p, dismiss := faults.Hire(c.t, o, func(text string) error {
 		name, text, _ := strings.Cut(text, " ")
 		n, err := readNote(text)
@@ -123,14 +123,14 @@ func (o workOrders) work(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	opts := historyOptions(nil)
+	opts := historyOptions(o.TTL)
 	opts.Lease = o.Lease
 	q, err := queue.New[string](client, opts)
 	if err != nil {
 		return err
 	}
 	var printing sync.Mutex
-	return consume(ctx, q, o.Names, o.Concurrency, func(name string, n note) {
+	return consume(ctx, q, o.Names, o.Concurrency, o.TTL, func(name string, n note) {
 		printing.Lock()
 		defer printing.Unlock()
 		fmt.Println(name, n)
@@ -138,11 +138,11 @@ func (o workOrders) work(ctx context.Context) error {
 }
 
 // consume works on all queues until ctx ends.
-func consume(ctx context.Context, q *queue.Queue[string], names []string, concurrency int, add func(name string, n note)) error {
+func consume(ctx context.Context, q *queue.Queue[string], names []string, concurrency int, ttl time.Duration, add func(name string, n note)) error {
 	errs := make(chan error, len(names))
 	for _, name := range names {
 		go func() {
-			errs <- q.Run(ctx, name, told(func(n note) { add(name, n) }), queue.RunOptions{Concurrency: concurrency, Grace: faults.TTL})
+			errs <- q.Run(ctx, name, told(ttl, func(n note) { add(name, n) }), queue.RunOptions{Concurrency: concurrency, Grace: ttl})
 		}()
 	}
 	var first error
@@ -159,14 +159,14 @@ func (c *crew) run(rng *rand.Rand, total map[string]int) {
 	c.t.Helper()
 	for _, name := range c.names { // past the fault: put again after its death it would come again
 		c.put(c.t.Context(), c.direct, name, queue.Request[string]{ID: poison + ":1", Attempts: poisonAttempts})
-		c.put(c.t.Context(), c.direct, name, queue.Request[string]{ID: poison + ":2", Attempts: poisonAttempts, Delay: faults.TTL})
+		c.put(c.t.Context(), c.direct, name, queue.Request[string]{ID: poison + ":2", Attempts: poisonAttempts, Delay: c.TTL})
 	}
 	ctx, cancel := context.WithTimeout(c.t.Context(), c.fault.Round(c.Deployment))
 	defer cancel()
 	var wg sync.WaitGroup
 	for i, q := range c.queues {
 		wg.Go(func() {
-			if err := consume(ctx, q, c.names, 5, func(name string, n note) { c.ledgers[name].add(n) }); err != nil {
+			if err := consume(ctx, q, c.names, 5, c.TTL, func(name string, n note) { c.ledgers[name].add(n) }); err != nil {
 				c.t.Log("a consumer:", err)
 			}
 		})
@@ -196,7 +196,7 @@ func (c *crew) put(ctx context.Context, q *queue.Queue[string], name string, rs 
 			l.ack(ids...)
 			return true
 		}
-		pause(ctx, faults.TTL/10)
+		pause(ctx, c.TTL/10)
 	}
 	return false
 }
@@ -219,7 +219,7 @@ func (c *crew) putAll(ctx context.Context, rng *rand.Rand, q *queue.Queue[string
 		for i := range 1 + rng.IntN(3) {
 			r := queue.Request[string]{ID: fmt.Sprint(kinds[rng.IntN(len(kinds))], ":", who, ":", n, ":", i)}
 			if rng.IntN(2) == 0 {
-				r.Delay = time.Duration(rng.Int64N(int64(2 * faults.TTL)))
+				r.Delay = time.Duration(rng.Int64N(int64(2 * c.TTL)))
 			}
 			r.Lane = queue.Lane(rng.IntN(3) - 1) //nolint:gosec // small
 			rs = append(rs, r)
@@ -229,7 +229,7 @@ func (c *crew) putAll(ctx context.Context, rng *rand.Rand, q *queue.Queue[string
 		if !c.put(ctx, q, name, rs...) {
 			return
 		}
-		pause(ctx, time.Duration(rng.Int64N(int64(faults.TTL/3))))
+		pause(ctx, time.Duration(rng.Int64N(int64(c.TTL/3))))
 	}
 }
 
@@ -278,7 +278,7 @@ func (c *crew) drain(name string) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {
-		ended <- consume(ctx, c.direct, []string{name}, 100, func(name string, n note) { c.ledgers[name].add(n) })
+		ended <- consume(ctx, c.direct, []string{name}, 100, c.TTL, func(name string, n note) { c.ledgers[name].add(n) })
 	}()
 	var left queue.Info
 	defer func() {

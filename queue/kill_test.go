@@ -43,7 +43,7 @@ func TestKills(t *testing.T) {
 	l := newLedger()
 	rng := rand.New(rand.NewPCG(1, 0))
 
-	orders := workOrders{Invitation: faults.InvitationTo(faults.Redis, s.Addr()), Prefix: e.Prefix, Names: []string{"q"}, Lease: lease, Concurrency: 16}
+	orders := workOrders{Invitation: faults.InvitationTo(faults.Redis, s.Addr()), Prefix: e.Prefix, Names: []string{"q"}, Lease: lease, TTL: 150 * time.Millisecond, Concurrency: 16}
 	kills := make([]func(), 4) // of the consumers
 	handling := make([]*atomic.Int64, len(kills))
 	doom := func(i int) {

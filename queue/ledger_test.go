@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redoubt-go/redoubt/internal/test/faults"
 	"github.com/redoubt-go/redoubt/queue"
 )
 
@@ -52,7 +51,7 @@ func readNote(text string) (n note, err error) {
 }
 
 // told is a handler that does what a message's id says.
-func told(note1 func(note)) queue.Handler[string] {
+func told(ttl time.Duration, note1 func(note)) queue.Handler[string] {
 	return func(ctx context.Context, d *queue.Delivery[string]) (err error) {
 		note1(note{d.ID, began, time.Now()})
 		defer func() {
@@ -72,7 +71,7 @@ func told(note1 func(note)) queue.Handler[string] {
 		case kind == brief:
 			pause(ctx, 20*time.Millisecond)
 		case kind == long:
-			pause(ctx, faults.TTL+faults.TTL/3)
+			pause(ctx, ttl+ttl/3)
 			return ctx.Err()
 		case kind == linger:
 			pause(ctx, 3*time.Second)
@@ -82,9 +81,9 @@ func told(note1 func(note)) queue.Handler[string] {
 		case kind == panics && first, kind == poison:
 			panic("as told")
 		case kind == after && first:
-			return queue.After(faults.TTL/10, errors.New("as told"))
+			return queue.After(ttl/10, errors.New("as told"))
 		case kind == snooze && rand.IntN(2) == 0: // which process handles a message can't be repeated either
-			return queue.Snooze(faults.TTL / 10)
+			return queue.Snooze(ttl / 10)
 		}
 		return nil
 	}
@@ -232,6 +231,6 @@ func (l *ledger) checkPoison(t *testing.T, loses bool) (n int) {
 type workOrders struct {
 	Invitation, Prefix string
 	Names              []string
-	Lease              time.Duration
+	Lease, TTL         time.Duration // TTL is for what its handlers wait
 	Concurrency        int
 }

@@ -249,7 +249,7 @@ func TestStoppedPastItsLease(t *testing.T) {
 	e := &env{testenv.New(t, redistest.Backend{Name: "redis", Addr: d.Addrs()[0], Prefix: "stopped"})}
 	const lease = 500 * time.Millisecond
 	notes := make(chan note, 100)
-	p, dismiss := faults.Hire(t, workOrders{Invitation: d.Invitation(), Prefix: e.Prefix, Names: []string{"q"}, Lease: lease, Concurrency: 1}, func(text string) error {
+	p, dismiss := faults.Hire(t, workOrders{Invitation: d.Invitation(), Prefix: e.Prefix, Names: []string{"q"}, Lease: lease, TTL: lease, Concurrency: 1}, func(text string) error {
 		n, err := readNote(strings.TrimPrefix(text, "q "))
 		notes <- n
 		return err

@@ -302,3 +302,27 @@ func TestKilledServer(t *testing.T) {
 		}
 	}
 }
+
+// A reservation that somebody was told has run out stays so when the server's clock steps back.
+func TestExpiredStaysExpired(t *testing.T) {
+	eachFrozen(t, func(t *testing.T, e *env) {
+		const name = "item"
+		items := e.items()
+		_, err := items.Add(t.Context(), name, 5)
+		must(t, err)
+		request := stock.Request{ID: "a", N: 2, TTL: time.Second}
+		_, _, err = items.ReserveRequest(t.Context(), name, request)
+		must(t, err)
+		e.Clock.Advance(2 * time.Second)
+		if _, _, err := items.ReserveRequest(t.Context(), name, request); !errors.Is(err, stock.ErrExpired) {
+			t.Fatalf("the same request after its time: %v", err)
+		}
+		e.Clock.Advance(-2 * time.Second)
+		if err := items.Commit(t.Context(), name, "a"); !errors.Is(err, stock.ErrExpired) {
+			t.Errorf("commit after the clock has stepped back: %v", err)
+		}
+		if i, err := items.Info(t.Context(), name); err != nil || i.Available != 5 || i.Sold != 0 || i.Reservations != 0 {
+			t.Errorf("%+v, %v", i, err)
+		}
+	})
+}

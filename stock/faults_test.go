@@ -38,7 +38,7 @@ import (
 // Promise: With appendonly and appendfsync always, acknowledged calls survive a killed server.
 func TestHistory(t *testing.T) {
 	faults.Each(t, func(t *testing.T, d *faults.Deployment, f faults.Fault) {
-		faults.Rounds(t, f.Round(d), wanted(f), func(t *testing.T, round uint64, total map[string]int) {
+		d.Rounds(t, f, wanted(f), func(t *testing.T, round uint64, total map[string]int) {
 			c := newCrew(t, d, f, round)
 			c.run(rand.New(rand.NewPCG(round, 0)))
 			for what, n := range c.history.counts {
@@ -100,7 +100,7 @@ func newCrew(t *testing.T, d *faults.Deployment, f faults.Fault, round uint64) *
 		if f.Name == "FLUSHALL" {
 			conn = once{conn}
 		}
-		w := &worker{items: e.itemsOn(e.ClientOn(conn)), ids: shared, step: f.Steps()}
+		w := &worker{items: e.itemsOn(e.ClientOn(conn)), ids: shared, ttl: d.TTL, step: f.Steps()}
 		w.add = func(e event, a answer, call, ret time.Time) { c.history.add(i, e, a, call, ret) }
 		c.workers = append(c.workers, w)
 	}
@@ -166,6 +166,7 @@ func (c *crew) run(rng *rand.Rand) {
 type worker struct {
 	items *stock.Inventory
 	ids   *ids
+	ttl   time.Duration // of reservations
 	step  time.Duration // of the server's clock, at most twice
 	add   func(e event, a answer, call, ret time.Time)
 }
@@ -200,6 +201,7 @@ type orders struct {
 	ID                 int
 	Invitation, Prefix string
 	Names              []string
+	TTL                time.Duration
 }
 
 const lineFormat = "%q %q %d %d %t %d %d %d %d %d\n"
@@ -208,7 +210,7 @@ const lineFormat = "%q %q %d %d %t %d %d %d %d %d\n"
 // round is over.
 func (c *crew) hire(id int) {
 	c.t.Helper()
-	p, dismiss := faults.Hire(c.t, orders{id, c.Invitation(), c.Prefix, c.names}, func(text string) error {
+	p, dismiss := faults.Hire(c.t, orders{id, c.Invitation(), c.Prefix, c.names, c.TTL}, func(text string) error {
 		var e event
 		var a answer
 		var call, ret int64
@@ -244,7 +246,7 @@ func (o orders) work(ctx context.Context) error {
 		return err
 	}
 	const each = maxIDs / 6
-	w := &worker{items: items, ids: newIDs(o.Names, 2*maxIDs/3+o.ID*each, each)}
+	w := &worker{items: items, ids: newIDs(o.Names, 2*maxIDs/3+o.ID*each, each), ttl: o.TTL}
 	w.add = func(e event, a answer, call, ret time.Time) {
 		returned := int64(0)
 		if !ret.IsZero() {

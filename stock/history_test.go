@@ -144,7 +144,6 @@ type history struct {
 
 const (
 	historyUnits = 12
-	historyTTL   = faults.TTL
 	// slack is for the clocks: this process's is read before a call and after,
 	// the server's is in whole microseconds.
 	slack = time.Millisecond
@@ -209,15 +208,15 @@ func (w *worker) work(ctx context.Context, rng *rand.Rand, names []string) {
 			if way < 4 {
 				e.what = cancelled
 			}
-			wait := historyTTL / 2
+			wait := w.ttl / 2
 			if way%4 == 0 { // until it has run out, it may be
-				wait = 2 * historyTTL
+				wait = 2 * w.ttl
 			}
 			pause(ctx, upTo(rng, wait))
 		case way < 14:
 			var ok bool
 			if e.id, ok = w.ids.next(e.name); !ok {
-				pause(ctx, historyTTL/20)
+				pause(ctx, w.ttl/20)
 				continue
 			}
 			e.what, mine = reserved, e.name
@@ -232,7 +231,7 @@ func (w *worker) work(ctx context.Context, rng *rand.Rand, names []string) {
 			e.what = counted
 		}
 		w.call(ctx, rng, e)
-		pause(ctx, upTo(rng, historyTTL/20))
+		pause(ctx, upTo(rng, w.ttl/20))
 	}
 }
 
@@ -240,7 +239,7 @@ func (w *worker) work(ctx context.Context, rng *rand.Rand, names []string) {
 func (w *worker) call(ctx context.Context, rng *rand.Rand, e event) {
 	if rng.IntN(8) == 0 { // an impatient one
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, upTo(rng, historyTTL/10))
+		ctx, cancel = context.WithTimeout(ctx, upTo(rng, w.ttl/10))
 		defer cancel()
 	}
 	id := fmt.Sprint("id", e.id)
@@ -249,7 +248,7 @@ func (w *worker) call(ctx context.Context, rng *rand.Rand, e event) {
 	switch e.what {
 	case reserved:
 		var r *stock.Reservation
-		r, _, err = w.items.ReserveRequest(ctx, e.name, stock.Request{ID: id, N: e.n, TTL: historyTTL})
+		r, _, err = w.items.ReserveRequest(ctx, e.name, stock.Request{ID: id, N: e.n, TTL: w.ttl})
 		if r != nil {
 			a.status = wire.Reserved
 		}
@@ -275,6 +274,9 @@ func (w *worker) call(ctx context.Context, rng *rand.Rand, e event) {
 			a.status, err, over = s, nil, true
 		}
 	}
+	if e.what == counted && w.step < 0 { // Info ends nothing: what has run out holds again after a step back
+		a = answer{}
+	}
 	switch {
 	case err != nil && !errors.Is(err, redoubt.ErrUnknownOutcome) && e.what != reserved:
 		return // it was never sent
@@ -288,9 +290,9 @@ func (w *worker) call(ctx context.Context, rng *rand.Rand, e event) {
 			w.add(e, answer{}, call, time.Time{})
 		}
 		// A clock that is stepped, twice, makes it earlier or later.
-		starts, ends := call.Add(historyTTL-slack-max(0, 2*w.step)), time.Time{}
+		starts, ends := call.Add(w.ttl-slack-max(0, 2*w.step)), time.Time{}
 		if !ret.IsZero() && !over {
-			ends = ret.Add(historyTTL + slack - min(0, 2*w.step))
+			ends = ret.Add(w.ttl + slack - min(0, 2*w.step))
 		}
 		if starts.Before(call) {
 			starts = call

@@ -101,6 +101,9 @@ func (m *model) ended(id string, now int64) int64 {
 func (m *model) reserve(id string, n, ttl, now int64) wire.Status {
 	if h, ok := m.held[id]; ok {
 		if h.until <= now {
+			m.available += h.n
+			m.end(id, now, 3)
+			m.forget(now, 64)
 			return wire.Expired
 		}
 		return wire.Reserved

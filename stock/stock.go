@@ -146,7 +146,8 @@ func info(name string, i wire.Info) Info {
 }
 
 // Info reads the state of an item, with all counts 0 if it was never set. It changes nothing: the units of
-// expired reservations count as Available, but the next call that changes the item returns them.
+// expired reservations count as Available, but the next call that changes the item returns them. If the server's
+// clock jumps back before that call, they hold again.
 func (v *Inventory) Info(ctx context.Context, name string) (Info, error) {
 	keys, err := wire.KeysOf(v.client, name)
 	if err != nil {

@@ -36,7 +36,7 @@ func TestKilledServer(t *testing.T) {
 			t.Parallel()
 			d := faults.Start(t, kind)
 			wanted := []string{"kept", "over", "over meanwhile", "unknown"}
-			faults.Rounds(t, fault.Round(d), wanted, func(t *testing.T, round uint64, total map[string]int) {
+			d.Rounds(t, fault, wanted, func(t *testing.T, round uint64, total map[string]int) {
 				killedRound(t, d, fault, round, total)
 			})
 		})

@@ -60,7 +60,7 @@ func migrate(ctx context.Context, t *testing.T, s *Site, rng *rand.Rand) {
 		ok(to.CLI("CLUSTER", "SETSLOT", slot, "IMPORTING", from.CLI("CLUSTER", "MYID")))
 		ok(from.CLI("CLUSTER", "SETSLOT", slot, "MIGRATING", id))
 		for {
-			pause(ctx, upTo(rng, TTL/4)) // some keys are here, some there
+			pause(ctx, upTo(rng, s.TTL/4)) // some keys are here, some there
 			keys := strings.Fields(from.CLI("CLUSTER", "GETKEYSINSLOT", slot, "1"))
 			if len(keys) == 0 {
 				break
@@ -76,7 +76,7 @@ func migrate(ctx context.Context, t *testing.T, s *Site, rng *rand.Rand) {
 // failover kills a primary whose replica has not heard from it for a moment,
 // promotes that, and makes the old primary its replica.
 func failover(ctx context.Context, t *testing.T, s *Site, rng *rand.Rand) {
-	pause(ctx, TTL+upTo(rng, TTL))
+	pause(ctx, s.TTL+upTo(rng, s.TTL))
 	primary := s.owner(t, rng)
 	var replica *redistest.Server
 	_, port, _ := net.SplitHostPort(primary.Addr())
@@ -88,7 +88,7 @@ func failover(ctx context.Context, t *testing.T, s *Site, rng *rand.Rand) {
 	// The link breaks: replication is asynchronous.
 	replica.CLI("CONFIG", "SET", "masteruser", "nobody", "masterauth", "x")
 	primary.CLI("CLIENT", "KILL", "TYPE", "replica")
-	pause(ctx, TTL)
+	pause(ctx, s.TTL)
 	primary.Kill()
 	if s.Kind == Cluster {
 		if reply := replica.CLI("CLUSTER", "FAILOVER", "TAKEOVER"); reply != "OK" {

@@ -19,8 +19,8 @@ import (
 	"github.com/redoubt-go/redoubt/internal/test/redistest"
 )
 
-// TTL is that of the leases in histories. Faults last about as long.
-const TTL = 150 * time.Millisecond
+// usualTTL is what [Deployment.TTL] begins with.
+const usualTTL = 150 * time.Millisecond
 
 // A Kind is a kind of deployment.
 type Kind string
@@ -39,6 +39,9 @@ const (
 // survive a kill.
 type Deployment struct {
 	Kind Kind
+	// TTL is that of the leases in a history. Faults last about as long, and clients wait as long
+	// for a reply. [Deployment.Rounds] makes it longer on a machine that is too slow for it.
+	TTL time.Duration
 
 	engine  *engineProcess
 	servers []*redistest.Server    // the primaries first, the replicas in their order
@@ -52,7 +55,7 @@ var durable = []string{"--appendonly", "yes", "--appendfsync", "no"}
 // Start starts servers that end with t.
 func Start(t *testing.T, kind Kind) *Deployment {
 	t.Helper()
-	d := &Deployment{Kind: kind}
+	d := &Deployment{Kind: kind, TTL: usualTTL}
 	switch kind {
 	case Engine:
 		d.engine = startEngine(t)
@@ -184,7 +187,7 @@ func (d *Deployment) Network(t *testing.T) *Network {
 	for _, addr := range d.Addrs() {
 		n.proxies[addr] = faultnet.New(t, addr)
 	}
-	n.rdb = d.dial(t, TTL, func(ctx context.Context, addr string) (net.Conn, error) {
+	n.rdb = d.dial(t, d.TTL, func(ctx context.Context, addr string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "tcp", n.proxies[addr].Addr())
 	})
 	t.Cleanup(func() { _ = n.rdb.Close() })
@@ -242,9 +245,9 @@ func network(act func(s *Site, p *faultnet.Proxy, rng *rand.Rand)) func(context.
 				for ctx.Err() == nil {
 					seed := rng.Uint64()
 					n.each(func(p *faultnet.Proxy) { act(s, p, rand.New(rand.NewPCG(seed, 0))) })
-					pause(ctx, upTo(rng, 2*TTL))
+					pause(ctx, upTo(rng, 2*s.TTL))
 					n.heal()
-					pause(ctx, upTo(rng, TTL))
+					pause(ctx, upTo(rng, s.TTL))
 				}
 			})
 		}

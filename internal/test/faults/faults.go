@@ -14,6 +14,7 @@ import (
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/internal/test/faultnet"
 	"github.com/redoubt-go/redoubt/internal/test/redistest"
+	"github.com/redoubt-go/redoubt/internal/test/slow"
 )
 
 // A Site is what a fault strikes.
@@ -44,17 +45,18 @@ type Fault struct {
 	// It is called by the test's own goroutine.
 	Strike func(ctx context.Context, t *testing.T, s *Site, rng *rand.Rand)
 
+	quick bool          // it strikes in make test too
 	on    []Kind        // where it can happen; everywhere if empty
 	slow  bool          // on a cluster, whose nodes take seconds to come back
 	steps time.Duration // of the server's clock
 }
 
-// Round is how long a fault needs.
+// Round is how long a fault needs; more when the TTL of d is more than the usual.
 func (f Fault) Round(d *Deployment) time.Duration {
 	if f.slow && d.Kind == Cluster {
-		return 4 * time.Second
+		return 4 * time.Second * (d.TTL / usualTTL)
 	}
-	return 800 * time.Millisecond
+	return 800 * time.Millisecond * (d.TTL / usualTTL)
 }
 
 // Steps is how far the fault steps the server's clock.
@@ -62,10 +64,10 @@ func (f Fault) Steps() time.Duration { return f.steps }
 
 // All is every fault.
 var All = []Fault{
-	{Name: "a bad network", Strike: network(func(_ *Site, p *faultnet.Proxy, rng *rand.Rand) {
+	{Name: "a bad network", quick: true, Strike: network(func(s *Site, p *faultnet.Proxy, rng *rand.Rand) {
 		switch rng.IntN(6) {
 		case 0:
-			p.Delay(upTo(rng, TTL/4))
+			p.Delay(upTo(rng, s.TTL/4))
 		case 1:
 			p.Cut()
 		case 2:
@@ -81,10 +83,10 @@ var All = []Fault{
 	{Name: "lost acquire replies", Strike: network(func(s *Site, p *faultnet.Proxy, _ *rand.Rand) { swallow(p, s.Take) })},
 	{Name: "lost release replies", Strike: network(func(s *Site, p *faultnet.Proxy, _ *rand.Rand) { swallow(p, s.Give) })},
 	// So slow that whoever is impatient leaves in the middle.
-	{Name: "cancelled acquires", Strike: network(func(_ *Site, p *faultnet.Proxy, rng *rand.Rand) { p.Delay(TTL/20 + upTo(rng, TTL/10)) })},
+	{Name: "cancelled acquires", Strike: network(func(s *Site, p *faultnet.Proxy, rng *rand.Rand) { p.Delay(s.TTL/20 + upTo(rng, s.TTL/10)) })},
 	{Name: "SIGSTOP", Stops: true, Strike: stop},
 	{Name: "SCRIPT FLUSH", Strike: scriptFlush},
-	{Name: "kill -9 and restart", slow: true, Strike: kill},
+	{Name: "kill -9 and restart", quick: true, slow: true, Strike: kill},
 	{Name: "slot migration", on: []Kind{Cluster}, Strike: migrate},
 	{Name: "a dead shard", on: []Kind{Cluster}, slow: true, Strike: deadShard},
 	{Name: "FLUSHALL", Loses: true, Strike: flushAll},
@@ -94,7 +96,7 @@ var All = []Fault{
 }
 
 // Each runs a test for every fault on every kind of deployment, in parallel to
-// other tests.
+// other tests. Under -short it runs it for the faults that are quick.
 func Each(t *testing.T, run func(t *testing.T, d *Deployment, f Fault)) {
 	t.Parallel()
 	for _, kind := range []Kind{Cluster, Redis, Engine} {
@@ -102,9 +104,12 @@ func Each(t *testing.T, run func(t *testing.T, d *Deployment, f Fault)) {
 			t.Parallel()
 			d := Start(t, kind)
 			for _, f := range All {
-				if len(f.on) == 0 || slices.Contains(f.on, kind) {
+				if (len(f.on) == 0 || slices.Contains(f.on, kind)) && (f.quick || !testing.Short()) {
 					t.Run(strings.ReplaceAll(f.Name, " ", "_"), func(t *testing.T) { run(t, d, f) })
 				}
+			}
+			if testing.Short() {
+				t.Run("other_faults", func(t *testing.T) { slow.Test(t, "each fault strikes for seconds") })
 			}
 		})
 	}
@@ -126,10 +131,10 @@ func must(t *testing.T, err error) {
 // stop stops each process for longer than its leases last.
 func stop(ctx context.Context, t *testing.T, s *Site, rng *rand.Rand) {
 	for ctx.Err() == nil {
-		pause(ctx, upTo(rng, TTL))
+		pause(ctx, upTo(rng, s.TTL))
 		p := s.Processes[rng.IntN(len(s.Processes))]
 		must(t, redistest.Suspend(p))
-		pause(ctx, TTL+upTo(rng, TTL))
+		pause(ctx, s.TTL+upTo(rng, s.TTL))
 		must(t, redistest.Resume(p))
 	}
 }
@@ -140,29 +145,29 @@ func scriptFlush(ctx context.Context, t *testing.T, s *Site, rng *rand.Rand) {
 		if ctx.Err() == nil {
 			must(t, err)
 		}
-		pause(ctx, upTo(rng, TTL/10))
+		pause(ctx, upTo(rng, s.TTL/10))
 	}
 }
 
 func kill(ctx context.Context, t *testing.T, s *Site, rng *rand.Rand) {
 	for first := true; ctx.Err() == nil; first = false {
-		pause(ctx, TTL+upTo(rng, TTL))
+		pause(ctx, s.TTL+upTo(rng, s.TTL))
 		switch {
 		case s.Kind == Engine:
 			s.engine.kill()
-			pause(ctx, upTo(rng, TTL))
+			pause(ctx, upTo(rng, s.TTL))
 			must(t, s.engine.start())
 		case first || s.Kind == Redis:
 			server := s.owner(t, rng)
 			server.Kill()
-			pause(ctx, upTo(rng, TTL))
+			pause(ctx, upTo(rng, s.TTL))
 			server.Restart()
 		}
 	}
 }
 
 func deadShard(ctx context.Context, t *testing.T, s *Site, rng *rand.Rand) {
-	pause(ctx, TTL+upTo(rng, TTL))
+	pause(ctx, s.TTL+upTo(rng, s.TTL))
 	server := s.owner(t, rng)
 	server.Pause()
 	// Longer than the others take to notice, and then time to go on.
@@ -179,7 +184,7 @@ func (s *Site) rest(ctx context.Context) time.Duration {
 
 func flushAll(ctx context.Context, t *testing.T, s *Site, rng *rand.Rand) {
 	for ctx.Err() == nil {
-		pause(ctx, TTL+upTo(rng, TTL))
+		pause(ctx, s.TTL+upTo(rng, s.TTL))
 		s.Flushing(func() {
 			must(t, s.eachPrimary(context.WithoutCancel(ctx), func(rdb *redis.Client) error {
 				return rdb.FlushAll(context.WithoutCancel(ctx)).Err()
@@ -191,7 +196,7 @@ func flushAll(ctx context.Context, t *testing.T, s *Site, rng *rand.Rand) {
 func stepClock(d time.Duration) func(context.Context, *testing.T, *Site, *rand.Rand) {
 	return func(ctx context.Context, t *testing.T, s *Site, rng *rand.Rand) {
 		for range 2 {
-			pause(ctx, TTL+upTo(rng, TTL))
+			pause(ctx, s.TTL+upTo(rng, s.TTL))
 			if s.Kind == Engine {
 				must(t, s.engine.step(d))
 				continue

@@ -32,10 +32,10 @@ import (
 // units are the parts of the suite that concern what the engine has.
 var units = []string{
 	"unit/type/string", "unit/type/incr", "unit/type/list", "unit/type/list-2", "unit/type/list-3",
-	"unit/type/set", "unit/type/zset", "unit/type/hash",
+	"unit/type/set", "unit/type/zset", "unit/type/hash", "unit/type/stream", "unit/type/stream-cgroups",
 	"unit/keyspace", "unit/scan", "unit/expire", "unit/multi", "unit/bitops", "unit/bitfield",
 	"unit/hyperloglog", "unit/geo", "unit/pubsub", "unit/pubsubshard", "unit/sort", "unit/protocol",
-	"unit/auth", "unit/info", "unit/scripting", "unit/tracking", "unit/dump",
+	"unit/auth", "unit/info", "unit/scripting", "unit/functions", "unit/tracking", "unit/dump",
 	"unit/maxmemory", // the last: it leaves a limit behind
 }
 

@@ -12,8 +12,6 @@ type change struct{ file, from, to, why string }
 
 // changes leave out what would end a unit before its end.
 var changes = []change{
-	{"tests/unit/scripting.tcl", "foreach is_eval {0 1} {", "foreach is_eval {1} {",
-		"the first round is by FUNCTION LOAD, which the engine does not have; the second is the same tests by EVAL"},
 	{"tests/unit/maxmemory.tcl", "start_server {tags {\"maxmemory external:skip\"}} {\n    test \"Without", "start_server {tags {\"maxmemory\"}} {\n    test \"Without",
 		"the tests of policies need no server of their own; those of clients' buffers, replicas and rehashing are left out"},
 }

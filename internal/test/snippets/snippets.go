@@ -6,18 +6,41 @@
 //	go        statements, or a whole file; compiled and run
 //	python    run by redis-py's interpreter
 //	js        a module, run by Node with ioredis
-//	redis     commands after "> ", each with the reply that redis-cli prints
+//	redis     commands after "> ", each with the reply that redis-cli prints; … stands for the rest of a string
+//	lua       a script, run by EVAL without keys
 //	sh        run by sh
-//	console   commands after "$ ", each with its output
+//	bash      run by bash
+//	console   commands after "$ ", each with its output; a line … stands for any lines
 //	yaml      a file of pools, which is parsed
 //	text      not run: a drawing, a table, the arguments of a command
 //
-// Further words are a reason not to run it, for example
+// A second word says more:
+//
+//	go endless        runs until its context ends: the runner ends it once the output is there, or its setup does
+//	yaml NAME.yml     a file of pools that later snippets in sh use by this name
+//	yaml pool         some directives of a pool
+//	yaml settings     a file for --config
+//	yaml prometheus   a part of the configuration of Prometheus
+//	yaml pod          a part of a pod of Kubernetes
+//
+// Or it is a reason not to run the snippet, for example
 //
 //	```sh norun: needs three machines
 //
-// A Go snippet is compiled all the same. Snippets use port 6380; a runner replaces it by the port of its
-// server.
+// A Go snippet is compiled all the same. If err is not nil at its end, it fails. Snippets use port 6380; a runner
+// replaces it by the port of its server, and in an endless snippet by a free one. Files below /var/lib and /run are
+// in a directory of the test.
+//
+// Snippets in sh, bash and console may use more servers, which the runner starts for each snippet and its
+// setup:
+//
+//   - An address 10.N.N.N:PORT is an empty Redis, and a memcached if the port is 11211. So are
+//     127.0.0.1:6379, 127.0.0.1:8081 and 127.0.0.1:8082.
+//   - redis-cluster://ADDRESSES is a cluster, and each of the addresses a node.
+//   - redis-sentinel://ADDRESSES/NAME are Sentinels and their master.
+//   - A line with `redoubt serve` starts a server, which ends with the snippet. Its ports are free ones.
+//   - :8080 and :9090 are the http address of the runner's server.
+//   - The files of a snippet that begins to serve with --tls-cert-file are there.
 //
 // A comment right above a fence prepares it. It is in the language of the fence, and readers of the
 // page don't see it:
@@ -25,6 +48,8 @@
 //	<!-- setup
 //	order := "42"
 //	-->
+//
+// If the setup of a snippet in sh or console prints OLD=NEW, the snippet runs with NEW in place of OLD.
 //
 // A fence with the word output right below a snippet has what the snippet prints.
 //
@@ -47,6 +72,7 @@ type Snippet struct {
 	File   string // from the root of the repository
 	Line   int    // of the first line of Text
 	Lang   string
+	Kind   string // the second word
 	NoRun  string // the reason
 	Setup  string
 	Text   string
@@ -61,10 +87,19 @@ func (s Snippet) Where() string { return fmt.Sprintf("%s:%d", s.File, s.Line) }
 // Port is the port in the documents, which a runner replaces by the port of its server.
 const Port = "6380"
 
-var languages = []string{"go", "python", "js", "redis", "sh", "console", "yaml", "json", "lua", "text"}
+var languages = []string{"go", "python", "js", "redis", "lua", "sh", "bash", "console", "yaml", "json", "text"}
+
+// kinds are the second words of a language. In yaml it may also be the name of a file.
+var kinds = map[string][]string{
+	"go":   {"endless"},
+	"yaml": {"pool", "settings", "prometheus", "pod"},
+}
+
+// IsFile tells whether the kind of a snippet in yaml is the name of its file.
+func (s Snippet) IsFile() bool { return s.Lang == "yaml" && strings.HasSuffix(s.Kind, ".yml") }
 
 // noRunner are languages that nothing runs: a fence in them needs a reason.
-var noRunner = []string{"json", "lua"}
+var noRunner = []string{"json"}
 
 // Of returns the snippets in one language of all documents below root, the root of the repository, in
 // order. It fails tb for fences that don't say what they are.
@@ -146,8 +181,8 @@ func Parse(file, text string) (found []Snippet, faults []string) {
 		if end < 0 {
 			return found, append(faults, fmt.Sprintf("%s:%d: the fence has no end", file, i+1))
 		}
-		lang, reason, _ := strings.Cut(info, " ")
-		s := Snippet{File: file, Line: i + 2, Lang: lang, Setup: setup, Text: strings.Join(lines[i+1:i+1+end], "\n")}
+		lang, more, _ := strings.Cut(info, " ")
+		s := Snippet{File: file, Line: i + 2, Lang: lang, Kind: more, Setup: setup, Text: strings.Join(lines[i+1:i+1+end], "\n")}
 		i, setup = i+1+end, ""
 		if lang == "output" {
 			if !afterSnippet {
@@ -158,13 +193,15 @@ func Parse(file, text string) (found []Snippet, faults []string) {
 			last.Output, last.HasOutput, afterSnippet = s.Text, true, false
 			continue
 		}
-		noRun, told := strings.CutPrefix(reason, "norun: ")
-		switch s.NoRun = noRun; {
+		if reason, told := strings.CutPrefix(more, "norun: "); told && reason != "" {
+			s.Kind, s.NoRun = "", reason
+		}
+		switch {
 		case !slices.Contains(languages, lang):
 			faults = append(faults, fmt.Sprintf("%s: the fence is %q; want one of %q", s.Where(), lang, languages))
-		case reason != "" && (!told || noRun == ""):
-			faults = append(faults, fmt.Sprintf("%s: the fence says %q; want `norun: ` and a reason, or nothing", s.Where(), reason))
-		case noRun == "" && slices.Contains(noRunner, lang):
+		case s.Kind != "" && !slices.Contains(kinds[lang], s.Kind) && !s.IsFile():
+			faults = append(faults, fmt.Sprintf("%s: the fence says %q; want `norun: ` and a reason, one of the words %q, or nothing", s.Where(), more, kinds[lang]))
+		case s.NoRun == "" && slices.Contains(noRunner, lang):
 			faults = append(faults, fmt.Sprintf("%s: nothing runs %s: write `norun: ` and a reason behind it", s.Where(), lang))
 		default:
 			found = append(found, s)
