@@ -1,3 +1,5 @@
+//go:build !quick
+
 package ratelimit_test
 
 import (
@@ -17,62 +19,11 @@ import (
 	"github.com/redoubt-go/redoubt/ratelimit"
 )
 
-// gate is a Conn that holds commands until it is let go.
-type gate struct {
-	redoubt.Conn
-	mu   sync.Mutex
-	cmds []redoubt.Cmd
-	hold chan struct{} // what the next commands wait for; nil lets them through
-}
-
-func (g *gate) Pipelines() bool { return true }
-
-func (g *gate) Do(ctx context.Context, cmd redoubt.Cmd) redoubt.Reply {
-	g.mu.Lock()
-	g.cmds = append(g.cmds, cmd)
-	hold := g.hold
-	g.mu.Unlock()
-	if hold != nil {
-		select {
-		case <-hold:
-		case <-ctx.Done():
-			return redoubt.Reply{Err: redoubt.UnknownOutcome(ctx.Err())}
-		}
-	}
-	return g.Conn.Do(ctx, cmd)
-}
-
-func (g *gate) close() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.hold, g.cmds = make(chan struct{}), nil
-}
-
-func (g *gate) open() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	close(g.hold)
-	g.hold = nil
-}
-
-// sent are the names of the scripts that were run.
-func (g *gate) sent() (names []string) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	for _, c := range g.cmds {
-		names = append(names, c.Script.Name())
-	}
-	return names
-}
-
-// poll waits until something is so.
-var poll = await.Soon
-
 // inPlace waits until the caller that came as number k, from 0, is under way alone or
 // queues behind the one that is. The callers behind it queue however long the test takes.
 func inPlace(t *testing.T, g *gate, l *ratelimit.Limiter, k int) {
 	t.Helper()
-	poll(t, fmt.Sprintf("caller %d is in its place", k), func() bool {
+	await.Soon(t, fmt.Sprintf("caller %d is in its place", k), func() bool {
 		return len(g.sent()) == 1 && ratelimit.Queued(l) == k
 	})
 	ratelimit.Patient(l)
@@ -160,7 +111,7 @@ func TestLoneCallersDoNotWait(t *testing.T) {
 		for i := range 3 {
 			wg.Go(func() { allow(t, l, fmt.Sprint("a", i), 1) })
 		}
-		poll(t, "all are under way", func() bool { return len(g.sent()) == 3 })
+		await.Soon(t, "all are under way", func() bool { return len(g.sent()) == 3 })
 		g.open()
 		wg.Wait()
 		if got := g.sent(); slices.Contains(got, "ratelimit.batch") {
@@ -204,7 +155,7 @@ func TestCoalescedCancelled(t *testing.T) {
 		if err := <-errs[0]; !errors.Is(err, context.Canceled) || !errors.Is(err, redoubt.ErrUnknownOutcome) {
 			t.Errorf("under way: %v", err)
 		}
-		poll(t, "the others are under way", func() bool { return len(g.sent()) == 2 })
+		await.Soon(t, "the others are under way", func() bool { return len(g.sent()) == 2 })
 		cancels[2]() // under way, with others
 		if err := <-errs[2]; !errors.Is(err, context.Canceled) || !errors.Is(err, redoubt.ErrUnknownOutcome) {
 			t.Errorf("under way with others: %v", err)
@@ -230,7 +181,7 @@ func TestCoalescedCancelled(t *testing.T) {
 		}
 		cancel()
 		wg.Wait()
-		poll(t, "nothing is left", func() bool { return ratelimit.UnderWay(l) == 0 })
+		await.Soon(t, "nothing is left", func() bool { return ratelimit.UnderWay(l) == 0 })
 		g.open()
 	})
 }

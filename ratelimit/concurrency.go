@@ -101,6 +101,7 @@ func (c *Concurrency) Begin(ctx context.Context, name string) (*Call, Decision, 
 		Remaining:  max(0, c.limit-underWay),
 		RetryAfter: next,
 	}
+	_, _ = reported(ctx, c.client, name, 1, d, nil)
 	if !d.Allowed {
 		d.Violated = 0
 		return nil, d, nil

@@ -1,3 +1,5 @@
+//go:build !quick
+
 package ratelimit_test
 
 import (
@@ -5,32 +7,14 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/redoubt-go/redoubt"
-	"github.com/redoubt-go/redoubt/engine"
 	"github.com/redoubt-go/redoubt/internal/test/await"
 	"github.com/redoubt-go/redoubt/internal/test/clienttest"
 	"github.com/redoubt-go/redoubt/internal/test/randtest"
 	"github.com/redoubt-go/redoubt/ratelimit"
 )
-
-// inBubble runs a test in a bubble with a client on an engine that counts
-// commands.
-func inBubble(t *testing.T, run func(t *testing.T, client *redoubt.Client, sent *clienttest.Counter)) {
-	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		e, err := engine.Open(t.Context(), engine.Options{})
-		must(t, err)
-		sent := &clienttest.Counter{Conn: e}
-		client, err := redoubt.New(sent, redoubt.Options{})
-		must(t, err)
-		run(t, client, sent)
-		must(t, client.Close())
-		must(t, e.Close())
-	})
-}
 
 func denying(t *testing.T, client *redoubt.Client, limit ratelimit.Limit) *ratelimit.Limiter {
 	t.Helper()

@@ -37,7 +37,7 @@ func TestOnFailure(t *testing.T) {
 				})
 				must(t, err)
 				name := fault + string('0'+rune(mode))
-				poll(t, "the server decides", func() bool { return peek(t, l, name).Degraded == nil })
+				await.Soon(t, "the server decides", func() bool { return peek(t, l, name).Degraded == nil })
 				if fault == "dead" {
 					proxy.Refuse()
 					proxy.Cut()
@@ -76,7 +76,7 @@ func TestOnFailure(t *testing.T) {
 					proxy.Cut()
 					proxy.Heal()
 				}
-				poll(t, "the server decides again", func() bool { return peek(t, l, name).Degraded == nil })
+				await.Soon(t, "the server decides again", func() bool { return peek(t, l, name).Degraded == nil })
 			}
 		}
 	})

@@ -7,10 +7,13 @@ import (
 	"regexp"
 	"slices"
 	"testing"
+	"testing/synctest"
 
 	"go.uber.org/goleak"
 
 	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/engine"
+	"github.com/redoubt-go/redoubt/internal/test/clienttest"
 	"github.com/redoubt-go/redoubt/internal/test/doors"
 	"github.com/redoubt-go/redoubt/internal/test/exampleserver"
 	"github.com/redoubt-go/redoubt/internal/test/expect"
@@ -103,4 +106,20 @@ func (c *flusher) Pipeline(ctx context.Context, cmds []redoubt.Cmd) []redoubt.Re
 	c.flushed++
 	all := slices.Insert(slices.Clone(cmds), half, redoubt.Cmd{Name: "SCRIPT FLUSH"})
 	return slices.Delete(c.Conn.Pipeline(ctx, all), half, half+1)
+}
+
+// inBubble runs a test in a bubble with a client on an engine that counts
+// commands.
+func inBubble(t *testing.T, run func(t *testing.T, client *redoubt.Client, sent *clienttest.Counter)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		e, err := engine.Open(t.Context(), engine.Options{})
+		must(t, err)
+		sent := &clienttest.Counter{Conn: e}
+		client, err := redoubt.New(sent, redoubt.Options{})
+		must(t, err)
+		run(t, client, sent)
+		must(t, client.Close())
+		must(t, e.Close())
+	})
 }

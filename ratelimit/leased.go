@@ -152,7 +152,12 @@ func (l *Leased) AllowN(ctx context.Context, name string, n int) (Decision, erro
 		}
 		return l.limiter.AllowN(ctx, name, n)
 	}
-	need := int64(n)
+	d, err := l.take(ctx, name, int64(n))
+	return reported(ctx, l.limiter.client, name, n, d, err)
+}
+
+// take takes tokens that are leased, or are then.
+func (l *Leased) take(ctx context.Context, name string, need int64) (Decision, error) {
 	s := &l.shards[maphash.String(l.seed, name)%leaseShards]
 	s.mu.Lock()
 	now := time.Since(l.base)

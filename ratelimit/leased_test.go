@@ -502,7 +502,7 @@ func TestLeaseUsedMeanwhile(t *testing.T) {
 		g.close()
 		got := make(chan ratelimit.Decision)
 		go func() { got <- take(10) }()
-		poll(t, "it asks for 7 more", func() bool { return len(g.sent()) == 1 })
+		await.Soon(t, "it asks for 7 more", func() bool { return len(g.sent()) == 1 })
 		take(3)
 		g.open()
 		if d := <-got; !d.Allowed || d.Taken != 10 {

@@ -53,6 +53,7 @@ func (l *Limiter) AllowMany(ctx context.Context, requests []Request) []Result {
 		if err := results[i].Err; err != nil {
 			results[i].Decision, results[i].Err = l.failed(ctx, requests[i].Name, requests[i].N, err)
 		}
+		_, _ = reported(ctx, l.client, requests[i].Name, requests[i].N, results[i].Decision, results[i].Err)
 	}
 	return results
 }

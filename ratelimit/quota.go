@@ -124,7 +124,7 @@ func (q *Quota) take(ctx context.Context, name string, most, least int) (Decisio
 		}
 		r := q.client.Do(ctx, cmd)
 		if d, err := read(r); !errors.Is(err, ErrClockSkew) {
-			return decision(d), err
+			return reported(ctx, q.client, name, most, decision(d), err)
 		}
 	}
 	return Decision{}, ErrClockSkew

@@ -48,7 +48,7 @@ func (l *Limiter) TakeUpTo(ctx context.Context, name string, n int) (Decision, e
 	if err != nil {
 		return Decision{}, err
 	}
-	return decision(t.Decide(o, o.First, 1)), nil
+	return reported(ctx, l.client, name, n, decision(t.Decide(o, o.First, 1)), nil)
 }
 
 func (l *Limiter) upTo(ctx context.Context, name string, n int64) (wire.Outcome, *wire.Terms, error) {
@@ -62,12 +62,26 @@ func (l *Limiter) upTo(ctx context.Context, name string, n int64) (wire.Outcome,
 // take sends every call for all of its tokens or none.
 func (l *Limiter) take(ctx context.Context, name string, n int) (Decision, error) {
 	if d, ok := l.denied(name, n); ok {
-		return d, nil
+		return reported(ctx, l.client, name, n, d, nil)
 	}
 	cmd, err := l.wire.TakeCmd(name, n)
 	if err != nil {
 		return Decision{}, err
 	}
 	c := &caller{name: name, key: cmd.Keys[len(cmd.Keys)-1], n: n}
-	return l.guard(ctx, c.name, c.n, func(ctx context.Context) (Decision, error) { return l.coalesce(ctx, c, cmd) })
+	d, err := l.guard(ctx, c.name, c.n, func(ctx context.Context) (Decision, error) { return l.coalesce(ctx, c, cmd) })
+	return reported(ctx, l.client, name, n, d, err)
+}
+
+// reported tells the Observer what was decided on a call for n tokens, and returns the decision.
+func reported(ctx context.Context, client *redoubt.Client, name string, n int, d Decision, err error) (Decision, error) {
+	if err != nil || n == 0 {
+		return d, err
+	}
+	kind := redoubt.EventDenied
+	if d.Allowed {
+		kind = redoubt.EventAllowed
+	}
+	client.Report(ctx, redoubt.Event{Kind: kind, Primitive: "ratelimit", Name: name, Err: d.Degraded})
+	return d, nil
 }

@@ -73,7 +73,7 @@ func (w *Window) AllowN(ctx context.Context, name string, n int) (Decision, erro
 		return Decision{}, err
 	}
 	d, err := w.wire.Read(w.client.Do(ctx, cmd), n)
-	return decision(d), err
+	return reported(ctx, w.client, name, n, decision(d), err)
 }
 
 // TakeUpTo admits up to n calls under name, at least 1, as far as the window has room:
@@ -87,7 +87,7 @@ func (w *Window) TakeUpTo(ctx context.Context, name string, n int) (Decision, er
 		return Decision{}, err
 	}
 	d, err := w.wire.Read(w.client.Do(ctx, cmd), 1)
-	return decision(d), err
+	return reported(ctx, w.client, name, n, decision(d), err)
 }
 
 // Reset removes the calls under name from the log. It may be sent again after a lost

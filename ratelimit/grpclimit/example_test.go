@@ -71,3 +71,51 @@ func Example() {
 	// ResourceExhausted
 	// retry after 30m0s
 }
+
+// All clients of a service, in all processes, make two calls an hour together. A call that would wait longer than
+// its deadline is not sent.
+func ExampleNewClient() {
+	store, err := engine.Open(context.Background(), engine.Options{}) // or goredis.Open(ctx, "redis://…")
+	if err != nil {
+		panic(err)
+	}
+	defer func() { _ = store.Close() }()
+	client, err := redoubt.New(store, redoubt.Options{})
+	if err != nil {
+		panic(err)
+	}
+	defer func() { _ = client.Close() }()
+	limits, err := ratelimit.New(client, ratelimit.Options{Limit: ratelimit.PerHour(2)})
+	if err != nil {
+		panic(err)
+	}
+	limited, err := grpclimit.NewClient(grpclimit.ClientOptions{Name: "health", Limiter: limits, Key: grpclimit.Method})
+	if err != nil {
+		panic(err)
+	}
+
+	server := grpc.NewServer()
+	healthpb.RegisterHealthServer(server, health.NewServer())
+	defer server.Stop()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		panic(err)
+	}
+	go func() { _ = server.Serve(listener) }()
+	conn, err := grpc.NewClient(listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithUnaryInterceptor(limited.Unary), grpc.WithStreamInterceptor(limited.Stream))
+	if err != nil {
+		panic(err)
+	}
+	defer func() { _ = conn.Close() }()
+	for range 3 {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		_, err := healthpb.NewHealthClient(conn).Check(ctx, &healthpb.HealthCheckRequest{})
+		cancel()
+		fmt.Println(status.Code(err))
+	}
+	// Output:
+	// OK
+	// OK
+	// ResourceExhausted
+}
