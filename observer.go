@@ -58,6 +58,13 @@ const (
 	// EventWaited: a caller has waited for a lock, a latch, a rate limit, or another caller's load of a
 	// cache. Took is the time of the wait. Err is nil when the caller got what it waited for.
 	EventWaited EventKind = "waited"
+	// EventHandOver: a wake-up has reached a waiting caller, and the server has given it the lock. Took is the time
+	// between the two. A release wakes a waiter, and so does a lost connection. It is not about lock's HandOver.
+	EventHandOver EventKind = "hand-over"
+	// EventAllowed and EventDenied: a rate limit has decided on a call that takes something. Err says why the
+	// server did not decide.
+	EventAllowed EventKind = "allowed"
+	EventDenied  EventKind = "denied"
 	// EventLost: the lease of a lock, of a message, or of a call under ratelimit.Concurrency ended before it
 	// was released. For a lock, Err matches lock.ErrNotHeld and says why.
 	EventLost EventKind = "lost"

@@ -327,7 +327,9 @@ func TestObserverSeesFailedRenewals(t *testing.T) {
 func TestObserverSeesWaits(t *testing.T) {
 	eachObserved(t, func(t *testing.T, o observed) {
 		holder, _ := o.client(t, "")
-		for name, script := range map[string]string{"plain": "lock.acquire", "fair": "lock.fair"} {
+		// calls is how many calls put a waiter into the queue: a plain one tries first.
+		for name, calls := range map[string]int{"plain": 2, "fair": 1} {
+			script := map[string]string{"plain": "lock.acquire", "fair": "lock.fair"}[name]
 			t.Run(name, func(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
@@ -348,18 +350,27 @@ func TestObserverSeesWaits(t *testing.T) {
 					}
 					got <- err
 				}()
-				await.Soon(t, "it waits", func() bool { return len(r.ended(script)) > tries })
-				if name == "fair" {
-					must(t, lease.Release(ctx))
-					must(t, <-got)
-					if e := r.one(t, redoubt.EventWaited, "lock", name); e.Err != nil || e.Took <= 0 {
-						t.Errorf("the event is %+v", e)
-					}
-					return
+				await.Soon(t, "it waits", func() bool { return len(r.ended(script)) >= tries+calls })
+				must(t, lease.Release(ctx))
+				must(t, <-got)
+				waited, handOver := r.one(t, redoubt.EventWaited, "lock", name), r.one(t, redoubt.EventHandOver, "lock", name)
+				if waited.Err != nil || handOver.Err != nil || handOver.Took <= 0 || waited.Took <= handOver.Took {
+					t.Errorf("the events are %+v and %+v", waited, handOver)
 				}
+
+				_, err = held.Acquire(ctx, name)
+				must(t, err)
+				tries = len(r.ended(script))
+				go func() {
+					_, err := locks.Acquire(ctx, name)
+					got <- err
+				}()
+				await.Soon(t, "it waits again", func() bool { return len(r.ended(script)) >= tries+calls })
 				cancel()
 				expect.Is(t, <-got, context.Canceled)
-				expect.Is(t, r.one(t, redoubt.EventWaited, "lock", name).Err, context.Canceled)
+				if all := r.of(redoubt.EventWaited); len(all) != 2 || !errors.Is(all[1].Err, context.Canceled) || len(r.of(redoubt.EventHandOver)) != 1 {
+					t.Errorf("after a wait without success the waits are %+v, and %d leases were handed over", all, len(r.of(redoubt.EventHandOver)))
+				}
 			})
 		}
 		t.Run("latch", func(t *testing.T) {

@@ -20,7 +20,7 @@
 // # Events
 //
 // An event is added to the span of its caller, if there is one, and counted by redoubt.events, with the
-// attributes redoubt.primitive, redoubt.event and, for a queue or a cache, redoubt.name. The histogram
+// attributes redoubt.primitive, redoubt.event and, for a queue, a cache or a decision of a policy, redoubt.name. The histogram
 // redoubt.event.duration has the time of waits, handlers and loads.
 //
 // # Messages

@@ -178,8 +178,11 @@ func (t *Telemetry) onEvent(ctx context.Context, e redoubt.Event) {
 		}
 		span.AddEvent(e.Primitive+" "+string(e.Kind), trace.WithAttributes(more...))
 	}
-	if e.Primitive == "queue" || e.Primitive == "cache" { // a program has few of them
+	switch policy, _, ok := strings.Cut(e.Name, ":"); {
+	case e.Primitive == "queue", e.Primitive == "cache": // a program has few of them
 		attrs = append(attrs, attribute.String("redoubt.name", e.Name))
+	case ok && (e.Kind == redoubt.EventAllowed || e.Kind == redoubt.EventDenied):
+		attrs = append(attrs, attribute.String("redoubt.name", policy))
 	}
 	what := metric.WithAttributes(attrs...)
 	t.events.Add(ctx, 1, what)

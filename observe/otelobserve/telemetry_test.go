@@ -3,6 +3,7 @@ package otelobserve_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -24,6 +25,7 @@ import (
 	"github.com/redoubt-go/redoubt/lock"
 	"github.com/redoubt-go/redoubt/observe/otelobserve"
 	"github.com/redoubt-go/redoubt/queue"
+	"github.com/redoubt-go/redoubt/ratelimit"
 )
 
 var must = expect.Must
@@ -177,6 +179,31 @@ func TestCallsAreSpans(t *testing.T) {
 			t.Fatalf("events: %+v", lost)
 		}
 		expectAttrs(t, "the event", lost[0].Attributes.ToSlice(), "redoubt.event=lost", "redoubt.primitive=lock")
+	})
+}
+
+// TestDecisionsAreByPolicy: the decisions of a policy have its name; decisions of other limits have none.
+func TestDecisionsAreByPolicy(t *testing.T) {
+	each(t, otelobserve.Options{}, func(t *testing.T, e *env) {
+		limits, err := ratelimit.New(e.client, ratelimit.Options{Limit: ratelimit.PerHour(1)})
+		must(t, err)
+		for _, name := range []string{"api:192.0.2.7", "api:192.0.2.7", "user 7"} {
+			_, err := limits.Allow(t.Context(), name)
+			must(t, err)
+		}
+		var got []string
+		for _, p := range e.metric(t, "redoubt.events").Data.(metricdata.Sum[int64]).DataPoints {
+			got = append(got, fmt.Sprint(p.Value, text(p.Attributes.ToSlice())))
+		}
+		slices.Sort(got)
+		want := []string{
+			"1 [redoubt.event=allowed redoubt.name=api redoubt.primitive=ratelimit]",
+			"1 [redoubt.event=allowed redoubt.primitive=ratelimit]",
+			"1 [redoubt.event=denied redoubt.name=api redoubt.primitive=ratelimit]",
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("the events are %q, want %q", got, want)
+		}
 	})
 }
 

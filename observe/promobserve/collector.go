@@ -31,8 +31,8 @@ type Options struct {
 	CallBuckets []float64
 	// EventBuckets are the same for waits, handlers and loads. Defaults to bounds from 1 ms to an hour.
 	EventBuckets []float64
-	// Name returns the label name of an event. Return few different names. Defaults to the names of queues
-	// and caches; empty for locks and limits.
+	// Name returns the label name of an event. Return few different names. Defaults to the names of queues and
+	// caches, and for a decision of a limit the policy, which is its name up to a colon; empty for all others.
 	Name func(e redoubt.Event) string
 }
 
@@ -95,10 +95,15 @@ func checkBuckets(option string, buckets []float64) error {
 	return nil
 }
 
-// nameOf returns the name of a queue or a cache: a program has few.
+// nameOf returns the name of a queue, a cache or a policy: a program has few.
 func nameOf(e redoubt.Event) string {
-	if e.Primitive == "queue" || e.Primitive == "cache" {
+	switch {
+	case e.Primitive == "queue", e.Primitive == "cache":
 		return e.Name
+	case e.Kind == redoubt.EventAllowed, e.Kind == redoubt.EventDenied:
+		if policy, _, ok := strings.Cut(e.Name, ":"); ok {
+			return policy
+		}
 	}
 	return ""
 }

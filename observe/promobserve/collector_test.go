@@ -19,6 +19,7 @@ import (
 	"github.com/redoubt-go/redoubt/lock"
 	"github.com/redoubt-go/redoubt/observe/promobserve"
 	"github.com/redoubt-go/redoubt/queue"
+	"github.com/redoubt-go/redoubt/ratelimit"
 )
 
 var must = expect.Must
@@ -62,6 +63,13 @@ func TestMetrics(t *testing.T) {
 		_, err = mails.Work(ctx, "mails", func(context.Context, *queue.Delivery[string]) error { return errors.New("no") }, queue.RunOptions{})
 		must(t, err)
 
+		limits, err := ratelimit.New(client, ratelimit.Options{Limit: ratelimit.PerHour(1)})
+		must(t, err)
+		for _, name := range []string{"api:192.0.2.7", "api:192.0.2.7", "api:192.0.2.8", "user 7"} {
+			_, err = limits.Allow(ctx, name)
+			must(t, err)
+		}
+
 		want := `
 			# HELP redoubt_client_call_errors_total Commands and pipelines that ended with an error.
 			# TYPE redoubt_client_call_errors_total counter
@@ -71,6 +79,9 @@ func TestMetrics(t *testing.T) {
 			redoubt_client_calls_in_flight 0
 			# HELP redoubt_client_events_total Events of the primitives, such as lost leases and dead messages.
 			# TYPE redoubt_client_events_total counter
+			redoubt_client_events_total{kind="allowed",name="",primitive="ratelimit"} 1
+			redoubt_client_events_total{kind="allowed",name="api",primitive="ratelimit"} 2
+			redoubt_client_events_total{kind="denied",name="api",primitive="ratelimit"} 1
 			redoubt_client_events_total{kind="died",name="mails",primitive="queue"} 1
 			redoubt_client_events_total{kind="lost",name="",primitive="lock"} 1
 			redoubt_client_events_total{kind="started",name="mails",primitive="queue"} 1

@@ -18,14 +18,15 @@
 //	redoubt_client_event_duration_seconds{primitive, kind, name}  histogram: waits, handlers, loads
 //
 // operation is the name of a script or a command, like "lock.acquire" or "BZPOPMIN". The time of a blocking
-// command is mostly its wait. primitive and kind are of the event: lock lost, queue died, cache hit. For
+// command is mostly its wait. primitive and kind are of the event: lock lost, queue died, cache hit, ratelimit denied. For
 // queue started, the duration is how long the message was ready before a handler began.
 //
 // Histograms are native ones, for servers that scrape them, with classic buckets beside.
 //
 // # Labels are bounded
 //
-// name is the name of a queue or a cache; it is empty for locks and limits, which often have a name for each
-// user. Options.Name changes that. Names after the first [MaxNames] of a primitive, and operations after the
+// name is the name of a queue or a cache. For a decision of a limit it is the policy: "api" of the limit
+// api:192.0.2.7, as the packages for HTTP and gRPC name limits. It is empty for locks and other limits, which
+// often have a name for each user. Options.Name changes that. Names after the first [MaxNames] of a primitive, and operations after the
 // first [MaxOperations], are counted as "other".
 package promobserve
