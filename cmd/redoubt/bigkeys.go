@@ -8,7 +8,6 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -81,7 +80,7 @@ server counts no accesses; 75 the cluster does not settle; 128+n ended by signal
 		Example: `  redoubt bigkeys
   redoubt bigkeys --match 'session:*' --by elements --top 5
   redoubt bigkeys --by heat --depth 2 --sample 0.1 --json`,
-		Args: cobra.NoArgs,
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			opts.By = scan.Measure(by)
 			if opts.Top == 0 || opts.Depth == 0 || opts.Sample == 0 {
@@ -123,7 +122,7 @@ server counts no accesses; 75 the cluster does not settle; 128+n ended by signal
 
 // A reportTable prints the tables of a report, the biggest entry first.
 type reportTable struct {
-	*tabwriter.Writer
+	*table
 	by     scan.Measure
 	whole  int64
 	shares bool
@@ -131,7 +130,7 @@ type reportTable struct {
 
 func printReport(w io.Writer, by scan.Measure, r scan.Report) error {
 	_, hasStrings := r.Types["string"]
-	t := reportTable{tabwriter.NewWriter(w, 0, 0, 2, ' ', 0), by, max(1, r.Weight), by != scan.Elements || !hasStrings || len(r.Types) == 1}
+	t := reportTable{newTable(w), by, max(1, r.Weight), by != scan.Elements || !hasStrings || len(r.Types) == 1}
 	if _, err := fmt.Fprintln(w, reportTotal(by, r)); err != nil || r.Measured == 0 {
 		return err
 	}

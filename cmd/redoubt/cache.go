@@ -7,7 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"text/tabwriter"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
@@ -132,7 +132,7 @@ func countEntries(ctx context.Context, admin *cache.Admin, match string) ([]cach
 }
 
 func printCaches(w io.Writer, states []cacheState) error {
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	table := newTable(w)
 	_, _ = fmt.Fprintln(table, "CACHE\tVALUES\tSTALE\tNEGATIVES\tLOADING\tSIZE")
 	for _, s := range states {
 		_, _ = fmt.Fprintf(table, "%s\t%d\t%d\t%d\t%d\t%s\n", printable(s.Cache), s.Values, s.Stale, s.Negatives, s.Loading, byteSize(s.Bytes))
@@ -150,7 +150,7 @@ entry, in small steps that don't block other clients.
 
 Exit codes: 0 listed, 64 wrong usage, 69 no server.`,
 		Example: "  redoubt cache ls\n  redoubt cache ls --match 'user*' --json | jq '.[] | select(.loading > 0)'",
-		Args:    cobra.NoArgs,
+		Args:    noArguments,
 	}, "caches", func(ctx context.Context, client *redoubt.Client, match string) ([]cacheState, error) {
 		admin, err := cache.NewAdmin(client, cache.AdminOptions{})
 		if err != nil {
@@ -180,7 +180,7 @@ func newCacheGet() *cobra.Command {
 		if asJSON {
 			return printJSON(out, e)
 		}
-		table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+		table := newTable(out)
 		_, _ = fmt.Fprintf(table, "kind\t%s\nfresh for\t%s\nlives for\t%s\nload took\t%s\nlease for\t%s\nsize\t%s\nvalue\t%s\n",
 			e.Kind, rounded(e.Fresh), rounded(e.TTL), rounded(e.Took), rounded(e.Lease), byteSize(int64(e.Bytes)), printable(e.Value))
 		return table.Flush()
@@ -215,7 +215,8 @@ func newCacheCommand(cmd *cobra.Command, n int, run func(ctx context.Context, ad
 	var asJSON bool
 	cmd.Args = func(_ *cobra.Command, args []string) error {
 		if len(args) != n {
-			return fmt.Errorf("want %s, not %d arguments", cmd.Use, len(args))
+			_, want, _ := strings.Cut(cmd.Use, " ")
+			return fmt.Errorf("want %s, not %d arguments", want, len(args))
 		}
 		return nil
 	}

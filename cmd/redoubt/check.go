@@ -27,7 +27,7 @@ Exit codes: 0 intact, or repaired; 64 wrong usage; 65 damaged; 69 the directory 
 be read, or is in use.`,
 		Example: `  redoubt check ./data
   redoubt check ./data --repair`,
-		Args: cobra.ExactArgs(1),
+		Args: one("DIR"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return check(args[0], repair, asJSON, cmd.OutOrStdout())
 		},

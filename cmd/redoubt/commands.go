@@ -19,7 +19,7 @@ func newCommands() *cobra.Command {
 		Use:     "commands",
 		Short:   "List the server's own commands, beyond Redis' commands",
 		Example: "  redoubt commands\n  redoubt commands --format json | jq -r .[].syntax",
-		Args:    cobra.NoArgs,
+		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if asJSON {
 				format = "json"

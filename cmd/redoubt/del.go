@@ -26,7 +26,7 @@ Exit codes: 0 deleted, also if no key matches; 64 wrong usage; 69 no server, or 
 connection was lost; 75 the cluster does not settle; 128+n ended by signal n.`,
 		Example: `  redoubt del --match 'tmp:*' --dry-run
   redoubt del --match 'tmp:*' --type hash --force`,
-		Args: cobra.NoArgs,
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			switch {
 			case f.query.Match == "":

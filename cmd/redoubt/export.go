@@ -40,7 +40,7 @@ directory can't be used; 73 the file or keys exist already; 128+n ended by signa
 		Example: `  redoubt export dump.rdb
   redoubt export redis://10.0.0.5:6379
   redoubt export dump.rdb --dir ./data`,
-		Args: cobra.ExactArgs(1),
+		Args: one("TARGET"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return f.runExport(args[0], version, cmd.Flags().Changed("backend") && f.backend != "", cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},

@@ -27,7 +27,7 @@ end: use it for health checks that restart the process, as containers have them.
 Exit codes: 0 healthy; 1 not healthy; 64 wrong usage; 69 nothing answers at the address
 within two seconds.`,
 		Example: "  redoubt health\n  redoubt health --live\n  redoubt health --http :9090 --json",
-		Args:    cobra.NoArgs,
+		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ok, text, err := askHealth(cmd.Context(), address, probePath(onlyLive))
 			if err != nil {

@@ -25,6 +25,25 @@ func help(cmd *cobra.Command, _ []string) {
 	usage(cmd, out)
 }
 
+func newHelp() *cobra.Command {
+	return &cobra.Command{
+		Use:     "help [COMMAND]",
+		Short:   "Show the help of a command",
+		Example: "  redoubt help queue put",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			of, rest, err := cmd.Root().Find(args)
+			if err != nil {
+				return misusef("%w", err)
+			}
+			if len(rest) > 0 {
+				_, path, _ := strings.Cut(of.CommandPath()+": ", " ")
+				return misusef("%s%w", path, unknown(of, rest[0]))
+			}
+			return of.Help()
+		},
+	}
+}
+
 func usage(cmd *cobra.Command, out io.Writer) {
 	cmd.InitDefaultHelpFlag()
 	cmd.InitDefaultVersionFlag()

@@ -70,23 +70,25 @@ func TestIdle(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		// Wait until writes are synced and garbage is collected.
-		pid, tick := s.cmd.Process.Pid, time.NewTicker(200*time.Millisecond)
-		defer tick.Stop()
-		settled := wakeUps(t, pid)
-		eventually(t, "it has settled", func() bool {
-			<-tick.C
-			before := settled
-			settled = wakeUps(t, pid)
-			return settled-before < 6
-		})
-		wakesBefore, timeBefore := wakeUps(t, pid), cpuTime(t, pid)
-		var woken int
-		var used time.Duration
-		await.Always(t, length, fmt.Sprintf("with %d clients it wakes at most %d times and uses at most %v", clients, wakes, most), func() bool {
+		pid := s.cmd.Process.Pid
+		var began time.Time
+		var wakesBefore, woken int
+		var timeBefore, used time.Duration
+		begin := func() { began, wakesBefore, timeBefore = time.Now(), wakeUps(t, pid), cpuTime(t, pid) }
+		idle := func() bool {
 			woken, used = wakeUps(t, pid)-wakesBefore, cpuTime(t, pid)-timeBefore
 			return woken <= wakes && used <= most
+		}
+		// Writes are synced and garbage is collected first, which takes a busy machine long.
+		begin()
+		await.Soon(t, "it has settled", func() bool {
+			if !idle() {
+				begin()
+			}
+			return time.Since(began) > length
 		})
+		begin()
+		await.Always(t, length, fmt.Sprintf("with %d clients it wakes at most %d times and uses at most %v", clients, wakes, most), idle)
 		t.Logf("%d clients: woken %d times, %v in %v", clients, woken, used, length)
 	}
 }

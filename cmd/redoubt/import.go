@@ -35,7 +35,7 @@ directory can't be used; 73 keys exist already; 128+n ended by signal n.`,
 		Example: `  redoubt import /var/lib/redis/dump.rdb
   redoubt import redis://10.0.0.5:6379
   redoubt import dump.rdb --dir ./data`,
-		Args: cobra.ExactArgs(1),
+		Args: one("SOURCE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return f.runImport(args[0], cmd.Flags().Changed("backend") && f.backend != "", cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},

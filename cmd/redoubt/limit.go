@@ -85,7 +85,7 @@ type limitFlags struct {
 }
 
 func (f *limitFlags) command(cmd *cobra.Command, ask func(ctx context.Context, l *ratelimit.Limiter, name string) (ratelimit.Decision, error)) *cobra.Command {
-	cmd.Args = oneName
+	cmd.Args = one("NAME")
 	flags := cmd.Flags()
 	flags.Var(&f.rate, "rate", "the limit, like 10/s, 100/m, 5/h, 1/d or 3/10s (default the limit stored on the server for NAME)")
 	flags.IntVar(&f.burst, "burst", 0, "maximum taken at once (default the N of --rate N/TIME)")
@@ -225,7 +225,7 @@ NAME stays.
 
 Exit codes: 0 done, 64 wrong usage, 65 the key has another type, 69 no server.`,
 		Example: `  redoubt limit reset mail:42`,
-		Args:    oneName,
+		Args:    one("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return f.with(cmd.Context(), cmd.ErrOrStderr(), func(ctx context.Context, client *redoubt.Client) error {
 				opts := ratelimit.Options{Stored: true}

@@ -7,7 +7,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -36,7 +35,7 @@ that don't block other clients.
 
 Exit codes: 0 listed, 64 wrong usage, 69 no server.`,
 		Example: "  redoubt limit ls\n  redoubt limit ls --match 'mail:*' --json | jq -r '.[].name'",
-		Args:    cobra.NoArgs,
+		Args:    noArguments,
 	}, "limits", listLimits, printLimits)
 }
 
@@ -128,7 +127,7 @@ func listPart(ctx context.Context, client *redoubt.Client, part, typ, match stri
 }
 
 func printLimits(w io.Writer, states []limitListed) error {
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	table := newTable(w)
 	_, _ = fmt.Fprintln(table, "NAME\tKIND\tSTORED LIMIT\tFULL AGAIN IN")
 	for _, s := range states {
 		_, _ = fmt.Fprintln(table, strings.Join(s.row(), "\t"))

@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -70,10 +69,8 @@ Exit codes: 0 listed, 64 wrong usage, 69 no server.`,
 			switch {
 			case cmd.ArgsLenAtDash() >= 0:
 				return errors.New("this lists locks; to run a COMMAND under a lock called ls: redoubt lock run ls -- COMMAND")
-			case len(args) > 0:
-				return fmt.Errorf("unknown argument %q; to list names that match a pattern: --match PATTERN", args[0])
 			}
-			return nil
+			return noArguments(cmd, args)
 		},
 	}, "locks", listLocks, printLocks)
 }
@@ -114,7 +111,7 @@ func collect[I lock.Info | lock.SemaphoreInfo](found map[[2]string]lockState, ki
 }
 
 func printLocks(w io.Writer, states []lockState) error {
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	table := newTable(w)
 	_, _ = fmt.Fprintln(table, "NAME\tMODE\tHOLDERS\tHELD BY\tSINCE\tTTL\tWAITERS\tFENCE")
 	for _, s := range states {
 		by, since, ttl := "-", "-", "-"
@@ -205,7 +202,7 @@ func lookAt(ctx context.Context, client *redoubt.Client, name string, semaphore 
 }
 
 func printLock(w io.Writer, s lockState) error {
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	table := newTable(w)
 	_, _ = fmt.Fprintf(table, "name\t%s\nmode\t%s\nholders\t%d\nwaiters\t%d\nlast fence\t%d\n", printable(s.Name), s.Mode, s.Count, s.Waiters, s.Fence)
 	if err := table.Flush(); err != nil || len(s.Holders) == 0 {
 		return err

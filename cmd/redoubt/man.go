@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"os"
 	"runtime/debug"
 	"time"
@@ -17,12 +16,7 @@ func newMan() *cobra.Command {
 		Short:   "Write the manual pages into a directory",
 		Example: "  redoubt man /usr/local/share/man/man1",
 		Hidden:  true,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return fmt.Errorf("want one DIR, not %d", len(args))
-			}
-			return nil
-		},
+		Args:    one("DIR"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			root := cmd.Root()
 			root.DisableAutoGenTag = true

@@ -3,7 +3,6 @@ package main
 import (
 	"runtime/debug"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -39,13 +38,9 @@ var (
 	refusedDesc         = metric("clients_refused_total", "Connections refused at max-clients.", "")
 	idleDesc            = metric("clients_idle_closed_total", "Clients disconnected by idle-timeout.", "")
 	commandsDesc        = metric("commands_total", "Commands by how they were served: passed to the back end, rewritten into a script, waited, answered locally.", "way")
-	extensionDesc       = metric("extension_commands_total", "Redoubt's own commands by name.", "command")
 	bytesInDesc         = metric("received_bytes_total", "Bytes received from clients.", "")
 	bytesOutDesc        = metric("sent_bytes_total", "Bytes sent to clients.", "")
-	protocolDesc        = metric("protocol_errors_total", "Clients that broke the protocol.", "")
-	authDesc            = metric("auth_failures_total", "Wrong passwords.", "")
 	backendDesc         = metric("backend_errors_total", "Commands answered with an error because there was no connection to the back end.", "")
-	panicsDesc          = metric("panics_total", "Panics in handlers; each is a bug.", "")
 	dedicatedDesc       = metric("backend_dedicated_connections", "Open connections to the back end that serve a single client.", "")
 	upDesc              = metric("backend_up", "1 while the shared connection to the back end is up.", "protocol")
 	connectsDesc        = metric("backend_connects_total", "Shared connections made to the back end.", "protocol")
@@ -75,15 +70,9 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	for kind, n := range st.Commands {
 		count(commandsDesc, n, server.Kind(kind).String())
 	}
-	for name, n := range st.Extension {
-		count(extensionDesc, n, strings.ToLower(name))
-	}
 	count(bytesInDesc, st.BytesIn)
 	count(bytesOutDesc, st.BytesOut)
-	count(protocolDesc, st.ProtocolErrors)
-	count(authDesc, st.AuthFailures)
 	count(backendDesc, st.BackendErrors)
-	count(panicsDesc, st.Panics)
 	gauge(dedicatedDesc, st.Dedicated)
 	for _, up := range st.Upstreams {
 		protocol := "resp" + strconv.Itoa(int(up.Protocol))

@@ -96,7 +96,7 @@ func scrapes(t *testing.T) (all []scrapeOf) {
 		defer func() { _ = c.Close() }()
 		for _, line := range []string{
 			"SET k v", "GET k", "LOCK.ACQUIRE l 60000 ID a", "LOCK.ACQUIRE l 60000", "LOCK.ACQUIRE l 60000 BLOCK 1", "LOCK.EXTEND l b 60000",
-			"SEM.ACQUIRE s 2 60000", "QUEUE.PUT mail x", "QUEUE.PUT mail y", "QUEUE.TAKE mail 1 60000", "STOCK.SET item 10",
+			"SEM.ACQUIRE s 2 60000", "QUEUE.PUT mail x ID x", "QUEUE.PUT mail y", "QUEUE.PUT mail x ID x", "QUEUE.PUT mail z AFTER 1 x", "QUEUE.TAKE mail 1 60000", "STOCK.SET item 10",
 			"LIMIT.TAKE r 1 1 3600000 1", "LIMIT.TAKE r 1 1 3600000 1", "SET rd:{pages:1}:cache x", "SET rd:{bad\xff}:queue x",
 		} {
 			var args []any
@@ -145,6 +145,7 @@ func TestMonitoring(t *testing.T) {
 			"redoubt_lock_acquired_total kind=lock":                             1,
 			"redoubt_lock_refused_total kind=lock":                              2,
 			"redoubt_lock_lost_total kind=lock":                                 1,
+			"redoubt_lock_hand_over_seconds kind=lock":                          0,
 			"redoubt_lock_acquired_total kind=semaphore":                        1,
 			"redoubt_locks_held kind=lock":                                      1,
 			"redoubt_locks_held kind=semaphore":                                 1,
@@ -153,13 +154,18 @@ func TestMonitoring(t *testing.T) {
 			"redoubt_clients_waiting family=lock":                               0,
 			"redoubt_queue_messages queue=mail,state=ready":                     1,
 			"redoubt_queue_messages queue=mail,state=running":                   1,
-			"redoubt_queue_put_total queue=mail":                                2,
+			"redoubt_queue_messages queue=mail,state=blocked":                   1,
+			"redoubt_queue_put_total queue=mail":                                3,
 			"redoubt_queue_taken_total queue=mail":                              1,
 			"redoubt_queue_lateness_seconds queue=mail":                         1,
 			"redoubt_stock_units item=item,state=available":                     10,
 			"redoubt_limit_decisions_total command=limit.take,decision=allowed": 1,
 			"redoubt_limit_decisions_total command=limit.take,decision=denied":  1,
 			"redoubt_names kind=stock":                                          1,
+			"redoubt_extension_commands_total command=queue.put":                4,
+			"redoubt_panics_total":                                              0,
+			"redoubt_protocol_errors_total":                                     0,
+			"redoubt_auth_failures_total":                                       0,
 		} {
 			name, labels, _ := strings.Cut(sample, " ")
 			if got := s.value(t, name, with(labels)); got != want {

@@ -208,6 +208,7 @@ type movedState struct {
 	Keys      int64            `json:"keys"`
 	Gone      int64            `json:"gone"`      // expired or deleted meanwhile
 	Skipped   map[string]int64 `json:"skipped"`   // by type: the target can't store them
+	Libraries int64            `json:"libraries"` // of functions, copied
 	Functions int64            `json:"functions"` // libraries of functions, not copied
 	Took      int64            `json:"took_ms"`
 }
@@ -228,9 +229,13 @@ func (f *moveFlags) move(ctx context.Context, code func() int, from transfer.Sou
 	if f.asJSON {
 		skipped := map[string]int64{}
 		maps.Copy(skipped, result.Skipped)
-		return printJSON(stdout, movedState{from.Name(), to.Name(), result.Keys, result.Expired + result.Gone, skipped, result.Functions, took})
+		return printJSON(stdout, movedState{from.Name(), to.Name(), result.Keys, result.Expired + result.Gone, skipped, result.Libraries, result.Functions, took})
 	}
-	text := fmt.Sprintf("%s %s from %s %s %s in %s", f.past, keys(result.Keys), from.Name(), f.preposition, to.Name(), rounded(took))
+	what := keys(result.Keys)
+	if result.Libraries > 0 {
+		what += " and " + transfer.List(nil, result.Libraries)
+	}
+	text := fmt.Sprintf("%s %s from %s %s %s in %s", f.past, what, from.Name(), f.preposition, to.Name(), rounded(took))
 	if len(result.Skipped) > 0 || result.Functions > 0 {
 		text += "; left out " + transfer.List(result.Skipped, result.Functions)
 	}
@@ -264,7 +269,7 @@ func (f *moveFlags) failure(from transfer.Source, to transfer.Target, result tra
 		}
 		return failf(signalled, "interrupted: %s", done)
 	case isTaken:
-		return failf(exitExists, "%s: %w; %s. --replace overwrites %s", to.Name(), taken, done, map[bool]string{true: "it", false: "them"}[taken.Count == 1])
+		return failf(exitExists, "%s: %w; %s. --replace overwrites %s", to.Name(), taken, done, map[bool]string{true: "it", false: "them"}[taken.Count+int64(len(taken.Libraries)) == 1])
 	case errors.Is(err, fs.ErrExist):
 		return failf(exitExists, "%s exists already; --replace overwrites it", to.Name())
 	case isUnsupported:

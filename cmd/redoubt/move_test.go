@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/redoubt-go/redoubt/internal/rdb"
 	"github.com/redoubt-go/redoubt/internal/test/redistest"
 	"github.com/redoubt-go/redoubt/internal/test/slow"
 	"github.com/redoubt-go/redoubt/internal/transfer"
@@ -144,9 +146,27 @@ func configDir(t *testing.T, addr string) string {
 	return m["dir"]
 }
 
+// moduleFile writes an RDB file with a string and the value of a module.
+func moduleFile(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "module.rdb")
+	var out bytes.Buffer
+	f, err := rdb.NewFileWriter(&out, rdb.Version, time.Now())
+	for key, payload := range map[string][]byte{
+		"a": rdb.Payload(nil, &rdb.Value{Str: []byte("1")}),
+		"m": []byte("\x07\x81\x00\x00\x00\x00\x00\x00\x00\x07\x00" + "\x09\x00" + "\x00\x00\x00\x00\x00\x00\x00\x00"),
+	} {
+		err = errors.Join(err, f.Write(rdb.Entry{Key: []byte(key), Payload: payload}))
+	}
+	if err = errors.Join(err, f.Close(), os.WriteFile(path, out.Bytes(), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
 func TestMoveRefuses(t *testing.T) {
 	r, file := stocked(t)
-	r.CLI("XADD", "stream", "*", "a", "b")
+	module := moduleFile(t)
 	damaged := filepath.Join(t.TempDir(), "damaged.rdb")
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -181,7 +201,7 @@ func TestMoveRefuses(t *testing.T) {
 		{[]string{"import", file, "--backend=redis://:s3cret@" + gone.Addr()}, exitUnavailable, []string{"server " + gone.Addr() + " does not answer", "start `redoubt serve`, or name another"}},
 		{[]string{"import", "redis://:s3cret@" + r.Addr(), to}, exitUnavailable, []string{"source " + r.Addr() + " refuses us"}},
 		{[]string{"import", damaged, to}, exitData, []string{damaged, "at byte ", "ends too early", "nothing was imported"}},
-		{[]string{"import", r.URL(), to}, exitData, []string{"can't store 1 stream, like key \"stream\"", "nothing was imported", "--skip-unsupported"}},
+		{[]string{"import", module, to}, exitData, []string{"can't store 1 value of a module, like key \"m\"", "nothing was imported", "--skip-unsupported"}},
 		{[]string{"export", "x.rdb", to, "--rdb-version=8"}, exitUsage, []string{"rdb-version is 8; want 9 to 12"}},
 		{[]string{"export", "x.rdb", "--dir=does not exist"}, exitUsage, []string{"no such file or directory"}},
 		{[]string{"export", filepath.Join(file, "x"), to}, exitUsage, []string{"TARGET: "}},
@@ -195,7 +215,8 @@ func TestMoveRefuses(t *testing.T) {
 	if n := size(t, s.addr); n != 0 {
 		t.Errorf("%d keys were imported", n)
 	}
-	moved(t, 0, []string{"imported 8 keys", "left out 1 stream"}, "import", r.URL(), to, "--skip-unsupported")
+	moved(t, 0, []string{"imported 1 key", "left out 1 value of a module"}, "import", module, to, "--skip-unsupported")
+	moved(t, 0, []string{"imported 8 keys"}, "import", r.URL(), to, "--replace")
 
 	// Redis 7.0 has no format for expiring fields.
 	if err := dial(t, s.addr).Do(t.Context(), "HEXPIRE", "h", 1000, "FIELDS", 1, "f").Err(); err != nil {

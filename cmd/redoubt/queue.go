@@ -59,7 +59,7 @@ func newQueueSwitch(use, short, long string, do func(*queue.Queue[[]byte], conte
 	cmd := &cobra.Command{
 		Use: use, Short: short, Long: long + "\n\nExit codes: 0 done, also if nothing changed; 64 wrong usage; 69 no server.",
 		Example: "  redoubt queue " + strings.Fields(use)[0] + " mail",
-		Args:    oneName,
+		Args:    one("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return f.withQueue(cmd, args[0], func(ctx context.Context, _ *redoubt.Client, q *queue.Queue[[]byte]) error {
 				if err := do(q, ctx, args[0]); err != nil {

@@ -7,7 +7,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -112,7 +111,7 @@ func listDead(ctx context.Context, client *redoubt.Client, name string, count in
 	if err != nil {
 		return err
 	}
-	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	table := newTable(out)
 	if !asJSON {
 		_, _ = fmt.Fprintln(table, "ID\tDIED\tFAILED\tREASON\tPAYLOAD")
 	}

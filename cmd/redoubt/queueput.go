@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/internal/transfer"
@@ -82,7 +83,7 @@ signal n.`,
 	flags.DurationVar(&f.uniqueFor, "unique-for", time.Hour, "how long the key of --unique drops other messages")
 	flags.StringArrayVar(&f.after, "after", nil, "`ID` of a message of the queue that must be done before; repeat for more")
 	flags.BoolVar(&f.ignoreFailure, "ignore-failure", false, "with --after: deliver it also when one of those dies or is removed; else it dies")
-	flags.StringArrayVar(&f.headers, "header", nil, "header `NAME=VALUE` that travels with it; repeat for more")
+	headerFlag(flags, &f.headers, "it")
 	flags.StringVar(&f.lines, "lines", "", "`file` with one message per line; -: standard input")
 	flags.BoolVar(&f.quiet, "quiet", false, "print nothing but errors")
 	jsonFlag(flags, &f.asJSON, "print a JSON object")
@@ -109,15 +110,9 @@ func (f *putFlags) run(cmd *cobra.Command, args []string) error {
 		}
 		r.At = at
 	}
-	for _, header := range f.headers {
-		name, value, ok := strings.Cut(header, "=")
-		if _, twice := r.Headers[name]; !ok || name == "" || twice {
-			return usagef("header is %q; want NAME=VALUE, and each name once", header)
-		}
-		if r.Headers == nil {
-			r.Headers = map[string]string{}
-		}
-		r.Headers[name] = value
+	var err error
+	if r.Headers, err = headersOf(f.headers); err != nil {
+		return err
 	}
 	switch {
 	case f.lines != "" && len(args) > 1:
@@ -255,4 +250,25 @@ func (f *putFlags) putLines(cmd *cobra.Command, q *queue.Queue[[]byte], name str
 	}
 	took := time.Since(began).Milliseconds()
 	return answer(cmd.OutOrStdout(), f.asJSON, putsState{put, there, took}, done+" in "+rounded(took))
+}
+
+// headerFlag adds --header to flags.
+func headerFlag(flags *pflag.FlagSet, to *[]string, what string) {
+	flags.StringArrayVar(to, "header", nil, "header `NAME=VALUE` that travels with "+what+"; repeat for more")
+}
+
+// headersOf reads the values of --header.
+func headersOf(list []string) (map[string]string, error) {
+	var headers map[string]string
+	for _, header := range list {
+		name, value, ok := strings.Cut(header, "=")
+		if _, twice := headers[name]; !ok || name == "" || twice {
+			return nil, usagef("header is %q; want NAME=VALUE, and each name once", header)
+		}
+		if headers == nil {
+			headers = map[string]string{}
+		}
+		headers[name] = value
+	}
+	return headers, nil
 }

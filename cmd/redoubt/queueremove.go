@@ -99,7 +99,7 @@ messages. Running and dead messages stay. There is no prompt; pass --force.
 
 Exit codes: 0 removed, 64 wrong usage, 69 no server, 128+n ended by signal n.`,
 		Example: `  redoubt queue drain mail --force`,
-		Args:    oneName,
+		Args:    one("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if !force {
 				return usagef("this removes messages for good; if you want that, pass --force")

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -38,23 +37,24 @@ so does the library's Schedules.Run; each time has one message, however many run
 
 // A scheduleState is the JSON form of a schedule.
 type scheduleState struct {
-	ID       string     `json:"id"`
-	Cron     string     `json:"cron,omitempty"`
-	Zone     string     `json:"zone,omitempty"`
-	Every    int64      `json:"every_ms,omitempty"`
-	CatchUp  string     `json:"catch_up"`
-	Start    *time.Time `json:"start,omitempty"`
-	End      *time.Time `json:"end,omitempty"`
-	Limit    int        `json:"limit,omitempty"`
-	Paused   bool       `json:"paused"`
-	Next     *time.Time `json:"next"` // null: none
-	Last     *time.Time `json:"last"`
-	Count    int        `json:"count"`
-	Attempts int        `json:"attempts"`
-	Lane     int        `json:"lane"`
-	Group    string     `json:"group,omitempty"`
-	Payload  string     `json:"payload"`
-	Error    string     `json:"error,omitempty"`
+	ID       string            `json:"id"`
+	Cron     string            `json:"cron,omitempty"`
+	Zone     string            `json:"zone,omitempty"`
+	Every    int64             `json:"every_ms,omitempty"`
+	CatchUp  string            `json:"catch_up"`
+	Start    *time.Time        `json:"start,omitempty"`
+	End      *time.Time        `json:"end,omitempty"`
+	Limit    int               `json:"limit,omitempty"`
+	Paused   bool              `json:"paused"`
+	Next     *time.Time        `json:"next"` // null: none
+	Last     *time.Time        `json:"last"`
+	Count    int               `json:"count"`
+	Attempts int               `json:"attempts"`
+	Lane     int               `json:"lane"`
+	Group    string            `json:"group,omitempty"`
+	Payload  string            `json:"payload"`
+	Headers  map[string]string `json:"headers,omitempty"`
+	Error    string            `json:"error,omitempty"`
 }
 
 func scheduleStateOf(s queue.ScheduleInfo) scheduleState {
@@ -68,7 +68,7 @@ func scheduleStateOf(s queue.ScheduleInfo) scheduleState {
 	state := scheduleState{
 		ID: s.ID, Cron: s.Cron, Zone: s.Zone, Every: s.Every.Milliseconds(), CatchUp: string(s.CatchUp), Start: when(s.Start), End: when(s.End),
 		Limit: s.Limit, Paused: s.Paused, Next: when(s.Next), Last: when(s.Last), Count: s.Count, Attempts: s.Message.Attempts,
-		Lane: int(s.Message.Lane), Group: s.Message.Group, Payload: string(s.Message.Payload),
+		Lane: int(s.Message.Lane), Group: s.Message.Group, Payload: string(s.Message.Payload), Headers: s.Message.Headers,
 	}
 	if s.Err != nil {
 		state.Error = s.Err.Error()
@@ -88,6 +88,7 @@ type schedulePutFlags struct {
 
 	cron, zone, catchUp, start, end, group string
 	every                                  time.Duration
+	headers                                []string
 	limit, attempts, lane                  int
 	asJSON                                 bool
 }
@@ -124,7 +125,8 @@ Exit codes: 0 put; 64 wrong usage; 69 no server.`,
 	flags.IntVar(&f.attempts, "attempts", queue.DefaultAttempts, "number of attempts before a message is dead; -1: unlimited")
 	flags.IntVar(&f.lane, "lane", 0, "priority of the messages: -1 low, 0 normal, 1 high, 2 urgent")
 	flags.StringVar(&f.group, "group", "", "messages of one group run one at a time, in order")
-	onThisLine(flags, "cron", "zone", "every", "catch-up", "start", "end", "limit", "attempts", "lane", "group")
+	headerFlag(flags, &f.headers, "the messages")
+	onThisLine(flags, "cron", "zone", "every", "catch-up", "start", "end", "limit", "attempts", "lane", "group", "header")
 	jsonFlag(flags, &f.asJSON, "print a JSON object")
 	f.flags(flags, "queues")
 	return cmd
@@ -150,6 +152,10 @@ func (f *schedulePutFlags) run(cmd *cobra.Command, args []string) error {
 			return usagef("%s is %q; want a time like 2026-01-02T15:04:05Z", bound.flag, bound.text)
 		}
 		*bound.to = at
+	}
+	var err error
+	if s.Request.Headers, err = headersOf(f.headers); err != nil {
+		return err
 	}
 	if len(args) > 2 {
 		s.Request.Value = []byte(args[2])
@@ -185,7 +191,7 @@ next and its last time, how many messages it has put, and its state.
 Exit codes: 0 listed, 64 wrong usage, 69 no server.`,
 		Example: `  redoubt queue schedule ls jobs
   redoubt queue schedule ls jobs --json | jq '.[] | select(.paused) | .id'`,
-		Args: oneName,
+		Args: one("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return f.withSchedules(cmd, args[0], func(ctx context.Context, schedules *queue.Schedules[[]byte]) error {
 				states := []scheduleState{} // never nil: JSON null is no array
@@ -208,7 +214,7 @@ Exit codes: 0 listed, 64 wrong usage, 69 no server.`,
 }
 
 func printSchedules(w io.Writer, states []scheduleState) error {
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	table := newTable(w)
 	_, _ = fmt.Fprintln(table, "ID\tWHEN\tNEXT\tLAST\tMESSAGES\tSTATE")
 	when := func(t *time.Time) string {
 		if t == nil {

@@ -29,7 +29,7 @@ func TestQueueSchedule(t *testing.T) {
 		if out, _ := q(0, "put", "jobs", "report", "sales", "--cron", "0 9 * * MON-FRI", "--zone", "Asia/Shanghai", "--start", "2100-01-01T00:00:00Z"); out != "2100-01-01T09:00:00+08:00\n" {
 			t.Errorf("put: %q", out)
 		}
-		if out, _ := q(0, "put", "jobs", "sweep", "now", "--every", "10m", "--start", "2100-01-01T00:00:00Z", "--json"); !strings.Contains(out, `"every_ms": 600000`) {
+		if out, _ := q(0, "put", "jobs", "sweep", "now", "--every", "10m", "--start", "2100-01-01T00:00:00Z", "--header", "a=1=1", "--json"); !strings.Contains(out, `"every_ms": 600000`) {
 			t.Errorf("put: %q", out)
 		}
 		for want, args := range map[string][]string{
@@ -37,6 +37,7 @@ func TestQueueSchedule(t *testing.T) {
 			"neither cron nor every":       {},
 			`start is "soon"; want a time`: {"--every", "1h", "--start", "soon"},
 			`catch-up is "some"`:           {"--every", "1h", "--catch-up", "some"},
+			`header is "a"; want NAME=`:    {"--every", "1h", "--header", "a"},
 		} {
 			if _, stderr := q(exitUsage, "put", append([]string{"jobs", "bad", "x"}, args...)...); !strings.Contains(stderr, want) {
 				t.Errorf("put %q: %q", args, stderr)
@@ -54,7 +55,7 @@ func TestQueueSchedule(t *testing.T) {
 		}
 		var states []scheduleState
 		asJSON(t, &states, "queue", "schedule", "ls", "--backend", url, "--json", "jobs")
-		if len(states) != 2 || states[0].ID != "sweep" || states[0].Paused || states[1].Payload != "sales" {
+		if len(states) != 2 || states[0].ID != "sweep" || states[0].Paused || states[1].Payload != "sales" || states[0].Headers["a"] != "1=1" {
 			t.Errorf("%+v", states)
 		}
 		if out, _ := q(exitFault, "remove", "jobs", "report", "sweep", "none"); out != "2 schedules removed\n" {

@@ -8,7 +8,6 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -66,7 +65,7 @@ that don't block other clients.
 Exit codes: 0 listed, 64 wrong usage, 69 no server.`,
 		Example: `  redoubt queue ls
   redoubt queue ls --match 'mail*' --json | jq '.[] | select(.dead > 0) | .name'`,
-		Args: cobra.NoArgs,
+		Args: noArguments,
 	}, "queues", listQueues, printQueues)
 }
 
@@ -86,7 +85,7 @@ func listQueues(ctx context.Context, client *redoubt.Client, match string) ([]qu
 }
 
 func printQueues(w io.Writer, states []queueState) error {
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	table := newTable(w)
 	_, _ = fmt.Fprintln(table, "NAME\tREADY\tDUE\tRUNNING\tWAITING\tDEAD\tOLDEST\tNEXT DUE IN\tSTATE")
 	for _, s := range states {
 		oldest, next, state := "-", "-", "open"
@@ -115,7 +114,7 @@ func newQueueStats() *cobra.Command {
 Exit codes: 0 counted, also if it is empty; 64 wrong usage; 69 no server.`,
 		Example: `  redoubt queue stats mail
   redoubt queue stats mail --json | jq .oldest_ms`,
-		Args: oneName,
+		Args: one("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return f.withQueue(cmd, args[0], func(ctx context.Context, client *redoubt.Client, _ *queue.Queue[[]byte]) error {
 				keys, err := wire.KeysOf(client, args[0])
@@ -142,7 +141,7 @@ Exit codes: 0 counted, also if it is empty; 64 wrong usage; 69 no server.`,
 }
 
 func printQueue(w io.Writer, s queueState) error {
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	table := newTable(w)
 	row := func(name string, value any) { _, _ = fmt.Fprintf(table, "%s\t%v\n", name, value) }
 	row("name", printable(s.Name))
 	ready := strconv.Itoa(s.Ready)

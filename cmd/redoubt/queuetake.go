@@ -39,7 +39,7 @@ Exit codes: 0 at least one message was taken; 64 wrong usage; 69 no server; 75 t
 no message within --wait, or with --no-wait; 128+n ended by signal n.`,
 		Example: `  redoubt queue take mail --wait 1m
   redoubt queue take mail --no-wait --count 100 --json | jq -r .payload`,
-		Args: oneName,
+		Args: one("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if f.count < 1 {
 				return usagef("count is %d; want at least 1", f.count)

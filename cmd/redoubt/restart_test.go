@@ -279,6 +279,32 @@ func TestSuccessorFails(t *testing.T) {
 	}
 }
 
+// TestSuccessorCantListen: a new process has taken the unix socket over, and then fails, because another address is
+// taken. The former process is reached by the socket as before.
+func TestSuccessorCantListen(t *testing.T) {
+	server := redistest.Start(t)
+	socket, taken := filepath.Join(t.TempDir(), "s"), freeAddr(t)
+	text := fmt.Sprintf("alpha:\n  listen: %s\n  redis: true\n  servers:\n   - %s:1\n", socket, server.Addr())
+	file := writePools(t, text)
+	l := startLineage(t, "--pools", file)
+	hold, err := new(net.ListenConfig).Listen(t.Context(), "tcp", taken)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = hold.Close() }()
+	more := strings.Replace(text, "  redis", "  listen_also:\n   - "+taken+"\n  redis", 1)
+	if err := os.WriteFile(file, []byte(more), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l.signal(syscall.SIGUSR2)
+	eventually(t, "it tells why", func() bool { return strings.Contains(l.stderr.String(), "it ended before it was ready") })
+	client := redis.NewClient(&redis.Options{Network: "unix", Addr: socket, MaxRetries: -1})
+	defer func() { _ = client.Close() }()
+	if err := client.Set(t.Context(), "k", "v", 0).Err(); err != nil {
+		t.Errorf("the former process after that: %v", err)
+	}
+}
+
 // TestNoHandOver: data that is only in memory would be lost.
 func TestNoHandOver(t *testing.T) {
 	s := startServe(t)

@@ -66,6 +66,7 @@ environment, and the environment overrides the file.`,
 	root.AddCommand(newServe(), newLock(), newLimit(), newQueue(), newStock(), newCache(), newScan(), newDel(), newBigkeys(), newImport(), newExport(), newCheck(), newHealth(), newTop(), newCommands(), newMan(), newVersion())
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return fill(root, cmd) }
 	root.SetHelpFunc(help)
+	root.SetHelpCommand(newHelp())
 	root.SetUsageFunc(func(cmd *cobra.Command) error {
 		usage(cmd, cmd.OutOrStderr())
 		return nil
@@ -114,6 +115,27 @@ const onlyOnLine = "only on the command line"
 func isSetting(f *pflag.Flag) bool {
 	_, only := f.Annotations[onlyOnLine]
 	return !only && f.Name != "help"
+}
+
+// one accepts one argument.
+func one(what string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		if len(args) != 1 {
+			return fmt.Errorf("want one %s, not %d", what, len(args))
+		}
+		return nil
+	}
+}
+
+// noArguments accepts none, and says how to choose by a pattern.
+func noArguments(cmd *cobra.Command, args []string) error {
+	switch {
+	case len(args) == 0:
+		return nil
+	case cmd.Flags().Lookup("match") != nil:
+		return fmt.Errorf("unknown argument %q; to choose by a pattern: --match PATTERN", args[0])
+	}
+	return fmt.Errorf("unknown argument %q", args[0])
 }
 
 // usageArgs turns the errors of check into usage errors.

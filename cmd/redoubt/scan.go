@@ -136,7 +136,7 @@ server, or the connection was lost; 75 the cluster does not settle; 128+n ended 
 signal n.`,
 		Example: `  redoubt scan --match 'session:*' --type hash
   redoubt scan --backend redis-cluster://10.0.0.5:6379 --match 'tmp:*' --null | xargs -0 -n 100 ./look.sh`,
-		Args: cobra.NoArgs,
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if limit < 0 {
 				return usagef("limit is %d; want at least 1, or 0: all", limit)

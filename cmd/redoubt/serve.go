@@ -81,7 +81,7 @@ address can't be used.`,
   redoubt serve --listen tls://127.0.0.1:6381 --tls-cert-file server.crt --tls-key-file server.key
   redoubt serve --pools nutcracker.yml
   REDOUBT_PASSWORD=secret redoubt serve --listen :6380 --http :8080`,
-		Args: cobra.NoArgs,
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			f.budget = budget.New(int64(f.maxClientMemory))
 			f.storage.clients = f.budget

@@ -293,7 +293,8 @@ func TestDrainStopsScripts(t *testing.T) {
 	s := startServe(t, "--drain-timeout=100ms")
 	endless := strings.Repeat("EVAL 'while true do end' 0\r\n", 4)
 	sent := 0
-	for _, all := range []string{"PING\r\n" + endless, "WATCH k\r\n" + endless, "DEBUG SLEEP 3600\r\n"} {
+	// No script counts as busy, or commands behind it would be answered BUSY.
+	for _, all := range []string{"CONFIG SET busy-reply-threshold 3600000\r\n" + endless, "WATCH k\r\n" + endless, "DEBUG SLEEP 3600\r\n"} {
 		conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", s.addr)
 		if err != nil {
 			t.Fatal(err)

@@ -3,13 +3,11 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/redoubt-go/redoubt"
@@ -122,11 +120,4 @@ func nextStep(err error) string {
 		return "; log in as a user with this right: --backend redis://user:password@host"
 	}
 	return ""
-}
-
-func oneName(_ *cobra.Command, args []string) error {
-	if len(args) != 1 {
-		return fmt.Errorf("want one NAME, not %d", len(args))
-	}
-	return nil
 }

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -64,7 +63,7 @@ func newStockLS() *cobra.Command {
 		Short:   "List the items",
 		Long:    "List the items. It scans all keys of the server, or of all primaries of a cluster, in\nsmall steps that don't block other clients.",
 		Example: "  redoubt stock ls --match 'sku:*'",
-		Args:    cobra.NoArgs,
+		Args:    noArguments,
 	}, "items", listItems, printItems)
 }
 
@@ -86,7 +85,7 @@ func listItems(ctx context.Context, client *redoubt.Client, match string) ([]ite
 }
 
 func printItems(w io.Writer, states []itemState) error {
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	table := newTable(w)
 	_, _ = fmt.Fprintln(table, "NAME\tTOTAL\tAVAILABLE\tRESERVED\tSOLD\tRESERVATIONS\tNEXT RUNS OUT IN")
 	for _, s := range states {
 		next := "-"
@@ -110,7 +109,7 @@ are under way. There is no prompt; pass --force.
 Exit codes: 0 removed; 1 there is no such item; 64 wrong usage; 65 the key has another
 type; 69 no server.`,
 		Example: "  redoubt stock rm sku:42 --force",
-		Args:    oneName,
+		Args:    one("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if !force {
 				return usagef("this removes the item and its reservations for good; if you want that, pass --force")

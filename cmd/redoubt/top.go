@@ -43,7 +43,7 @@ scan took. With --json it prints all lists once, and ends.
 Exit codes: 0 ended by q or ^C; 64 wrong usage, or no terminal; 69 no server at the start;
 128+n ended by signal n.`,
 		Example: "  redoubt top\n  redoubt top --backend redis://10.0.0.5:6379 --interval 5s\n  redoubt top --json | jq .queues",
-		Args:    cobra.NoArgs,
+		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if interval < 100*time.Millisecond {
 				return usagef("interval is %v; want at least 100ms", interval)

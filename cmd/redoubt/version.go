@@ -14,7 +14,7 @@ func newVersion() *cobra.Command {
 		Use:     "version",
 		Short:   "Print the version of this binary",
 		Example: "  redoubt version\n  redoubt version --json | jq -r .version",
-		Args:    cobra.NoArgs,
+		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if asJSON {
 				return printJSON(cmd.OutOrStdout(), readBuild(debug.ReadBuildInfo()))
