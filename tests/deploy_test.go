@@ -22,6 +22,7 @@ import (
 // TestDeploy checks the files in deploy. `make release-check` also runs helm and goreleaser, which take
 // minutes to build.
 func TestDeploy(t *testing.T) {
+	t.Parallel()
 	redoubt := filepath.Join(t.TempDir(), "redoubt")
 	build := exec.CommandContext(t.Context(), "go", "build", "-o", redoubt, "./cmd/redoubt")
 	build.Dir = ".."

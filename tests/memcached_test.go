@@ -92,6 +92,7 @@ func TestGomemcache(t *testing.T) {
 // keys of the others have no error and find what was set, and no call has a value of
 // another key.
 func TestGomemcacheFaults(t *testing.T) {
+	t.Parallel()
 	p := startCachePool(t, 5*time.Second) // what is well must not seem frozen on a machine that stands still
 	const bad = 0
 	var stop atomic.Bool

@@ -22,10 +22,11 @@ import (
 
 const repository = ".."
 
-// TestSnippets runs the snippets of docs/ and README in Python, JavaScript and redis-cli; package snippets
+// TestSnippets runs the snippets of docs/ and README in Python, JavaScript, redis-cli and Lua; package snippets
 // says how they are written, and TestGoSnippets runs those in Go. Each language has a server, which is empty
 // at the beginning of each page.
 func TestSnippets(t *testing.T) {
+	t.Parallel()
 	t.Run("python", func(t *testing.T) {
 		task := newSnippetTask(t, "python", serveEngine(t))
 		script, err := filepath.Abs("testdata/snippets/run.py")
@@ -140,11 +141,12 @@ func (task snippetTask) run(t *testing.T, program *osexec.Cmd) {
 // the replies, by RESP2 and again by RESP3, whose types the page must document. An integer
 // of 1000 or more is a time, a token or what is left of one, so any other such integer is equal. A string
 // with an ID of 16 or more characters is equal to any other string; later commands with the ID of the page
-// are sent with the ID of the reply. A line that is "…" stands for the rest of the reply, and what follows
+// are sent with the ID of the reply. So are commands with a string that begins a reply and has "…" in place of the rest.
+// A line that is "…" stands for the rest of the reply, and what follows
 // two blanks behind a value is a comment.
 func runRedisSnippets(t *testing.T) {
 	addr := serveEngine(t)
-	all := snippets.Of(t, repository, "redis")
+	all := snippets.Of(t, repository, "redis", "lua")
 	for _, protocol := range []string{"2", "3"} {
 		c, page, n := (*redisSession)(nil), "", 0
 		for _, s := range all {
@@ -155,6 +157,13 @@ func runRedisSnippets(t *testing.T) {
 				page, c = s.File, dialSession(t, addr)
 				c.call([]string{"FLUSHALL"})
 				c.call([]string{"HELLO", protocol})
+			}
+			if s.Lang == "lua" {
+				n++
+				if got := c.call([]string{"EVAL", s.Setup + "\n" + s.Text, "0"}); strings.Join(got, "\n") != s.Output {
+					t.Errorf("%s: replied\n%s\nwant this in a fence of output\n%s", s.Where(), strings.Join(got, "\n"), s.Output)
+				}
+				continue
 			}
 			n += c.play(s.Where()+", setup", s.Setup, false)
 			n += c.play(s.Where(), s.Text, true)
@@ -336,6 +345,11 @@ func (c *redisSession) same(want, got string) bool {
 		return true
 	}
 	if start, _, cut := strings.Cut(want, "…"); cut {
+		word, err := strconv.Unquote(want)
+		reply, fault := strconv.Unquote(got)
+		if err == nil && fault == nil {
+			c.ids[word] = reply
+		}
 		return strings.HasPrefix(got, start)
 	}
 	if strings.HasPrefix(want, `"`) && strings.HasPrefix(got, `"`) && cliID.MatchString(want) {

@@ -9,18 +9,23 @@ import (
 	osexec "os/exec"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/redoubt-go/redoubt/internal/test/ports"
+	"github.com/redoubt-go/redoubt/internal/test/slow"
 	"github.com/redoubt-go/redoubt/internal/test/snippets"
 )
 
 // TestGoSnippets compiles the Go snippets of docs/ and README into one program and runs them, except where
 // the fence says norun. A snippet is a file, declarations, or statements. Statements have ctx and client,
-// and import by themselves; they may return an error. A line may begin with "…" in place of code, and an unused variable
-// is no error. Snippets of a page share a package. The test takes seconds because it links a program.
+// and import by themselves; they may return an error, and must not leave one in err. A line may begin with "…" in place
+// of code, which also checks err. An unused variable is no error. Snippets of a page share a package. The test takes seconds because it links a program.
 func TestGoSnippets(t *testing.T) {
+	slow.Test(t, "it compiles each snippet in Go as a program: tens of seconds of processor time")
+	t.Parallel()
 	addr := serveEngine(t)
 	all := snippets.Of(t, repository, "go")
 	dir := t.TempDir()
@@ -37,7 +42,20 @@ func TestGoSnippets(t *testing.T) {
 	var imports, calls strings.Builder
 	task := snippetTask{Port: portOf(t, addr)}
 	page, pages, name := "", 0, ""
+	data := t.TempDir()
 	for i, s := range all {
+		port := task.Port
+		if s.Kind == "endless" {
+			free, err := ports.Reserve()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer free.Release()
+			port = free.Number
+		}
+		for _, text := range []*string{&s.Setup, &s.Text} {
+			*text = snippets.WithPort(strings.ReplaceAll(*text, "/var/lib/", filepath.ToSlash(data)+"/"), port)
+		}
 		if s.File != page {
 			page, pages = s.File, pages+1
 			name = fmt.Sprintf("page%d", pages)
@@ -45,14 +63,18 @@ func TestGoSnippets(t *testing.T) {
 			fmt.Fprintf(&calls, "\tflush()\n\t%s.Begin()\n", name)
 			add(name+"/begin.go", fmt.Sprintf("package %s\n\n// Begin makes the page used, even if nothing of it runs.\nfunc Begin() {}\n", name))
 		}
-		source, runs, err := goSource(s, name, i, task.Port)
+		source, runs, err := goSource(s, name, i)
 		if err != nil {
 			t.Errorf("%s: %v", s.Where(), err)
 			continue
 		}
 		add(fmt.Sprintf("%s/snippet%d.go", name, i), source)
 		if runs && s.NoRun == "" {
-			fmt.Fprintf(&calls, "\trun(%d, %s.Snippet%d)\n", len(task.all), name, i)
+			endAt := ""
+			if s.Kind == "endless" {
+				endAt = strings.TrimSpace(s.Output)
+			}
+			fmt.Fprintf(&calls, "\trun(%d, %s.Snippet%d, %q)\n", len(task.all), name, i, endAt)
 			task.all = append(task.all, s)
 		}
 	}
@@ -80,9 +102,11 @@ const goMain = `package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"runtime/debug"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -107,7 +131,37 @@ func flush() {
 	}
 }
 
-func run(i int, snippet func(ctx context.Context, client *redoubt.Client) error) {
+// endOnce calls end as soon as os.Stdout has got a text. Until the returned function is called, it has a copy of all.
+func endOnce(text string, end func()) (restore func()) {
+	to := os.Stdout
+	r, w, err := os.Pipe()
+	if err != nil {
+		panic(err)
+	}
+	os.Stdout = w
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		printed, buf := "", make([]byte, 4096)
+		for {
+			n, err := r.Read(buf)
+			_, _ = to.Write(buf[:n])
+			if printed += string(buf[:n]); strings.TrimSpace(printed) == text {
+				end()
+			}
+			if err != nil {
+				return
+			}
+		}
+	}()
+	return func() {
+		os.Stdout = to
+		_ = w.Close()
+		<-done
+	}
+}
+
+func run(i int, snippet func(ctx context.Context, client *redoubt.Client) error, endAt string) {
 	fmt.Printf("\x01%%d\n", i)
 	defer func() {
 		if p := recover(); p != nil {
@@ -117,7 +171,14 @@ func run(i int, snippet func(ctx context.Context, client *redoubt.Client) error)
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	client, err := redoubt.Open(ctx, url, redoubt.Options{})
-	if err == nil {
+	if err == nil && endAt != "" {
+		restore := endOnce(endAt, cancel)
+		err = snippet(ctx, client)
+		restore()
+		if errors.Is(err, context.Canceled) {
+			err = nil
+		}
+	} else if err == nil {
 		err = snippet(ctx, client)
 	}
 	if err != nil {
@@ -146,13 +207,24 @@ func packageName(importPath string) string {
 	return strings.TrimPrefix(base, "go-")
 }
 
+const checkErr = "if err != nil { return err }; "
+
+// errBefore finds an err that the statements have declared.
+var errBefore = regexp.MustCompile(`(?m)^[^\t].*\berr\b.*:=`)
+
 // goSource makes a file of package pkg with a function SnippetN, if there is something to run.
-func goSource(s snippets.Snippet, pkg string, n, port int) (source string, runs bool, err error) {
-	text, setup := snippets.WithPort(s.Text, port), s.Setup
-	text = strings.ReplaceAll(text, "{ … }", "{ }")
+func goSource(s snippets.Snippet, pkg string, n int) (source string, runs bool, err error) {
+	setup := s.Setup
+	text := strings.ReplaceAll(s.Text, "{ … }", "{ }")
 	lines := strings.Split(text, "\n")
+	checked := slices.Clone(lines)
 	for i := range lines {
 		if rest, left := strings.CutPrefix(strings.TrimSpace(lines[i]), "…"); left {
+			if strings.HasPrefix(lines[i], "…") && errBefore.MatchString(strings.Join(lines[:i], "\n")) {
+				checked[i] = checkErr + rest
+			} else {
+				checked[i] = rest
+			}
 			lines[i] = rest // a comment, or nothing
 		}
 	}
@@ -173,6 +245,7 @@ func goSource(s snippets.Snippet, pkg string, n, port int) (source string, runs 
 	if f, err := parser.ParseFile(fset, "", "package p\n"+text, 0); err == nil { // declarations
 		return head + importsOf(f) + ")\n\n" + setup + "\n" + place + text + "\n\nvar _ context.Context\nvar _ redoubt.Client\n", false, nil
 	}
+	text = strings.Join(checked, "\n")
 	// Statements: twice, because the variables must be known to be used.
 	var f *ast.File
 	used := [2]string{}
@@ -188,11 +261,13 @@ func goSource(s snippets.Snippet, pkg string, n, port int) (source string, runs 
 	return head + importsOf(f) + ")\n\n" + source, true, nil
 }
 
-// uses makes a statement that uses each variable that the statements declare.
+// uses makes statements that use each variable that the statements declare, and return err if it is one.
 func uses(list []ast.Stmt) string {
 	var b strings.Builder
 	use := func(e ast.Expr) {
-		if id, ok := e.(*ast.Ident); ok && id.Name != "_" {
+		if id, ok := e.(*ast.Ident); ok && id.Name == "err" {
+			b.WriteString(checkErr)
+		} else if ok && id.Name != "_" {
 			b.WriteString("_ = " + id.Name + "; ")
 		}
 	}
