@@ -52,7 +52,7 @@ func promisesPage(files map[string]string) string {
 		}
 	}
 	var b strings.Builder
-	b.WriteString("# Promises, and the tests that check them\n\n<!-- Generated from the comments of tests by `go test . -run TestPromisesAreListed -update-promises`. Do not edit. -->\n\n" +
+	b.WriteString("# Promises, and the tests that check them\n\n[中文](zh-CN/promises.md)\n\n<!-- Generated from the comments of tests by `go test . -run TestPromisesAreListed -update-promises`. Do not edit. -->\n\n" +
 		"Each test in these tables fails when its promise is broken. The package documentation explains the promises.\n")
 	for _, dir := range sortedKeys(holders) {
 		title := dir

@@ -38,7 +38,7 @@ const (
 var mayImport = map[string][]string{
 	".":                         {"internal/pages", "internal/randid", "internal/scheme"},
 	"internal/resp":             {},
-	"internal/engine":           {".", "internal/engine/aof", "internal/glob", "internal/hyll", "internal/keyslot", "internal/lua", "internal/morton", "internal/randid", "internal/rdb", "internal/rediscmd", "internal/resp"},
+	"internal/engine":           {".", "internal/engine/aof", "internal/glob", "internal/hyll", "internal/keyslot", "internal/lua", "internal/morton", "internal/randid", "internal/rdb", "internal/rediscmd", "internal/resp", "internal/stream"},
 	"internal/engine/aof":       {},
 	"internal/engine/native":    {".", "internal/engine"},
 	"internal/calendar":         {},
@@ -49,7 +49,8 @@ var mayImport = map[string][]string{
 	"internal/lua":              {},
 	"internal/pages":            {},
 	"internal/randid":           {},
-	"internal/rdb":              {},
+	"internal/rdb":              {"internal/resp", "internal/stream"},
+	"internal/stream":           {},
 	"internal/rediscmd":         {"internal/resp"},
 	"internal/scheme":           {},
 	"internal/redisurl":         {"internal/scheme", goredisV9},
@@ -404,6 +405,7 @@ func TestGuaranteesAreHeldByTests(t *testing.T) {
 	}
 	tests["bench/README.md"] = tests["README.md"]
 	tests["docs/promises.md"] = tests["README.md"]
+	tests["docs/zh-CN/promises.md"] = tests["README.md"]
 	tests["redoubttest/doc.go"] = tests["README.md"] // it shows how another package uses it
 	docs := sources(t, "README.md")
 	maps.Copy(docs, sources(t, "doc.go"))

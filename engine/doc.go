@@ -20,7 +20,7 @@
 // # Commands
 //
 // Replies equal the replies of Redis 7.0. The commands for the time to live of hash fields come from Redis
-// 8.0. Streams, functions, ACLs, replication and modules are missing: their commands answer an error.
+// 8.0. ACLs, replication and modules are missing: their commands answer an error.
 // docs/engine.md lists what is missing and what differs.
 //
 // A command locks the keys that it uses, a transaction the keys of all its commands. No command sees

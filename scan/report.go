@@ -278,12 +278,12 @@ func (s *Scanner) measure(ctx context.Context, keys []string, by Measure) ([]Key
 	for i, key := range keys {
 		n, err := sizes[i].Int()
 		switch {
-		case kinds[i] == "none" || sizes[i].IsNil() || by == Heat && redoubt.IsCode(err, "ERR") && strings.Contains(err.Error(), "no such key"):
+		case kinds[i] == "none" || sizes[i].IsNil():
 			continue
 		case errors.Is(err, redoubt.ErrWrongType): // another one by now
 			continue
-		case by == Heat && redoubt.IsCode(err, "ERR") && strings.Contains(err.Error(), "LFU"):
-			return nil, fmt.Errorf("%w: set its maxmemory-policy to allkeys-lfu or volatile-lfu", ErrNoLFU)
+		case by == Heat && redoubt.IsCode(err, "ERR"): // OBJECT FREQ has no other error for a key
+			return nil, fmt.Errorf("%w: set its maxmemory-policy to allkeys-lfu or volatile-lfu: %w", ErrNoLFU, err)
 		case err != nil:
 			return nil, fmt.Errorf("scan: %s of %s: %w", cmds[len(cmds)-len(keys)+i].Name, strconv.Quote(key), err)
 		}

@@ -3,6 +3,7 @@ package certs
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"io"
 	"log/slog"
 	"net"
@@ -65,7 +66,9 @@ func write(t *testing.T, to string, from ...string) {
 		}
 		all = append(all, text...)
 	}
-	if err := os.WriteFile(to, all, 0o600); err != nil {
+	// A watcher never sees a part of the file.
+	part := to + ".part"
+	if err := errors.Join(os.WriteFile(part, all, 0o600), os.Rename(part, to)); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -63,11 +63,11 @@ type State struct {
 
 // A QueueState is the state of a queue.
 type QueueState struct {
-	Name                               string
-	Ready, Due, Running, Waiting, Dead int
-	Oldest                             time.Duration // of the ready messages
-	Paused                             bool
-	Takers                             int // clients that wait for messages here
+	Name                                        string
+	Ready, Due, Running, Waiting, Blocked, Dead int
+	Oldest                                      time.Duration // of the ready messages
+	Paused                                      bool
+	Takers                                      int // clients that wait for messages here
 }
 
 // A StockState is the state of one item.
@@ -193,7 +193,7 @@ func (w *Watcher) stateNow(ctx context.Context) (State, error) {
 		if err != nil {
 			return
 		}
-		q := QueueState{Name: name, Ready: s.Ready, Due: s.Due, Running: s.Running, Waiting: s.Waiting, Dead: s.Dead, Oldest: s.Oldest, Paused: s.Paused}
+		q := QueueState{Name: name, Ready: s.Ready, Due: s.Due, Running: s.Running, Waiting: s.Waiting, Blocked: s.Blocked, Dead: s.Dead, Oldest: s.Oldest, Paused: s.Paused}
 		if keys, err := queuewire.KeysOf(w.client, name); err == nil {
 			q.Takers = takers[keys.Wake()]
 		}

@@ -75,7 +75,7 @@ func Inherit() (*Sockets, error) {
 		return nil, errors.New("the process that hands over has ended already")
 	}
 	closeOnExec(readyPipe, yieldPipe)
-	s.former = &Former{ready: os.NewFile(readyPipe, "ready"), yields: os.NewFile(yieldPipe, "yields")}
+	s.former = &Former{sockets: s, ready: os.NewFile(readyPipe, "ready"), yields: os.NewFile(yieldPipe, "yields")}
 	for i, d := range l.Sockets {
 		if err := s.inherit(os.NewFile(firstSocket+uintptr(i), d.Name), d); err != nil { //nolint:gosec // positive
 			return nil, fmt.Errorf("socket %s of the former process: %w", d.Name, err)
@@ -117,7 +117,8 @@ func (s *Sockets) Listen(ctx context.Context, network, address string) (net.List
 		}
 		l.Listener = opened
 	}
-	l.unlink(!l.Kept)
+	// The former process goes on with its sockets if this one fails.
+	l.unlink(!l.Kept && (at < 0 || s.former == nil || s.former.over))
 	s.open = append(s.open, l)
 	return l, nil
 }
@@ -205,6 +206,16 @@ func (s *Sockets) giveUp() {
 	}
 }
 
+// own lets this process remove the paths of its unix sockets.
+func (s *Sockets) own() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.former.over = true
+	for _, l := range s.open {
+		l.unlink(!l.Kept)
+	}
+}
+
 // files returns duplicates of all sockets, with the letter about them.
 func (s *Sockets) files() (files []*os.File, about string, err error) {
 	s.mu.Lock()
@@ -237,7 +248,11 @@ func closeAll(files []*os.File) {
 }
 
 // A Former is the process whose place this one takes.
-type Former struct{ ready, yields *os.File }
+type Former struct {
+	sockets       *Sockets
+	ready, yields *os.File
+	over          bool // it has yielded or ended; guarded by sockets.mu
+}
 
 // Ready tells the former process that this one can take its place.
 func (f *Former) Ready() error {
@@ -250,6 +265,7 @@ func (f *Former) Ready() error {
 // before.
 func (f *Former) Yields() error {
 	_, err := f.yields.Read(make([]byte, 1))
+	f.sockets.own()
 	return err
 }
 

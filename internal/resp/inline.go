@@ -38,6 +38,19 @@ func (s *CommandScanner) nextInline(buf []byte) (int, error) {
 	return end + 1, nil
 }
 
+// Words splits a line as [CommandScanner] splits a command that is sent as text. It reports false for quotes that
+// don't end, or that end in the middle of a word.
+func Words(line []byte) (words [][]byte, ok bool) {
+	var s CommandScanner
+	if !s.split(line) {
+		return nil, false
+	}
+	for _, sp := range s.spans {
+		words = append(words, s.inline[sp.from:sp.to:sp.to])
+	}
+	return words, true
+}
+
 func blank(c byte) bool { return c == ' ' || (c >= '\t' && c <= '\r') }
 
 // split unquotes the words of line into s.inline and their places into
