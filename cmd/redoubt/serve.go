@@ -210,7 +210,7 @@ func serve(f serveFlags, signals <-chan os.Signal, stderr io.Writer) (err error)
 		return err
 	}
 	srv, err := server.New(server.Options{
-		Backend: back.raw, Sessions: back.sessions, Client: back.client, Pool: back.pool(), Prefix: back.prefix, Password: password, Users: users,
+		Backend: back.raw, Sessions: back.sessions, Client: back.client, Pool: back.pool(), Prefix: back.prefix, Password: password, Users: users, UserFile: f.frontend.aclFile,
 		Limits: resp.Limits{MaxBulk: int(f.maxBulk)}, MaxClients: f.maxClients, MaxPipeline: f.maxPipeline,
 		MaxOutput: int(f.maxOutput), IdleTimeout: f.idleTimeout, WriteTimeout: f.writeTimeout, Budget: f.budget, Listen: life.sockets.Listen, Logger: log,
 	})

@@ -2,6 +2,8 @@ package acl
 
 import (
 	"encoding/hex"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/redoubt-go/redoubt/internal/rediscmd"
@@ -27,7 +29,9 @@ func (u *User) Describe() Description {
 	if u.nopass {
 		d.Flags = append(d.Flags, "nopass")
 	}
-	d.Flags = append(d.Flags, "sanitize-payload")
+	if u.sanitize != "" {
+		d.Flags = append(d.Flags, u.sanitize)
+	}
 	for _, sum := range u.passwords {
 		d.Passwords = append(d.Passwords, hex.EncodeToString(sum[:]))
 	}
@@ -94,19 +98,30 @@ func (s *selector) commandRules() string {
 	return strings.Join(append([]string{"-@all"}, s.changes...), " ")
 }
 
-// change notes a rule about a command or a category. An earlier rule about the same, or about a subcommand,
-// no longer counts.
+// change notes a rule about a command or a category, which s follows already, unless it changed nothing. An earlier
+// rule about the same, or about a subcommand, no longer counts.
 func (s *selector) change(rule string) {
+	if s.replays {
+		return
+	}
 	rule = strings.ToLower(rule)
 	if rule == "+@all" || rule == "-@all" {
 		s.changes = []string{rule}
 		return
 	}
-	var kept []string
-	for _, r := range s.changes {
-		if r[1:] != rule[1:] && !strings.HasPrefix(r[1:], rule[1:]+"|") {
-			kept = append(kept, r)
-		}
+	kept := slices.DeleteFunc(slices.Clone(s.changes), func(r string) bool {
+		return r[1:] == rule[1:] || strings.HasPrefix(r[1:], rule[1:]+"|")
+	})
+	without := newSelector()
+	without.replays = true
+	for _, r := range kept {
+		without.follow(r)
 	}
-	s.changes = append(kept, rule)
+	if s.changes = kept; !without.sameCommands(s) {
+		s.changes = append(kept, rule)
+	}
+}
+
+func (s *selector) sameCommands(o *selector) bool {
+	return s.anyCommand == o.anyCommand && slices.Equal(s.allowed, o.allowed) && maps.EqualFunc(s.firsts, o.firsts, slices.Equal)
 }

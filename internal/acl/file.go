@@ -37,7 +37,7 @@ func ParseFile(file, text string) (rules map[string]string, scripted []string, e
 		if _, twice := rules[name]; twice {
 			fail("an earlier line has user %q too", name)
 		}
-		rules[name] = user.rules
+		rules[name] = strings.Join(words[2:], " ")
 		if user.EscapesByScripts() {
 			scripted = append(scripted, name)
 		}

@@ -22,9 +22,10 @@ import (
 // Make one with [New] or [Almighty].
 type User struct {
 	name      string
-	rules     string
 	on        bool
 	nopass    bool
+	sanitize  string // a flag that changes nothing: RESTORE always checks
+	almighty  bool   // what mayAll says
 	passwords [][sha256.Size]byte
 
 	root      selector
@@ -36,6 +37,7 @@ type selector struct {
 	anyCommand, anyKey, anyChannel bool
 	allowed                        []uint64         // a bit for each command, by its id
 	firsts                         map[int][]string // first arguments of commands that are not in allowed, by id
+	replays                        bool             // changes, to compare: nothing is noted
 	changes                        []string         // the rules that made these, without the rules that no longer count
 	keys                           []keyPattern
 	channels                       [][]byte
@@ -52,11 +54,13 @@ func (u *User) Name() string { return u.name }
 
 // Same reports whether two users have the same name and rules. Either may be nil.
 func (u *User) Same(o *User) bool {
-	return u == o || u != nil && o != nil && u.name == o.name && u.rules == o.rules
+	return u == o || u != nil && o != nil && u.Line() == o.Line()
 }
 
 // MayAll reports whether there is nothing that the user may not do.
-func (u *User) MayAll() bool {
+func (u *User) MayAll() bool { return u.almighty }
+
+func (u *User) mayAll() bool {
 	return u.root.all() || slices.ContainsFunc(u.selectors, (*selector).all)
 }
 
@@ -94,6 +98,28 @@ func (u *User) AnyKey() bool {
 	limited := func(s *selector) bool { return !s.anyKey }
 	return u.root.anyKey && !slices.ContainsFunc(u.selectors, limited)
 }
+
+// HearsAllOf reports whether the patterns of channels that o may listen to are all among the patterns of u.
+func (u *User) HearsAllOf(o *User) bool {
+	mine := u.allSelectors()
+	if slices.ContainsFunc(mine, func(s *selector) bool { return s.anyChannel }) {
+		return true
+	}
+	for _, s := range o.allSelectors() {
+		if s.anyChannel {
+			return false
+		}
+		for _, pattern := range s.channels {
+			same := func(p []byte) bool { return bytes.Equal(p, pattern) }
+			if !slices.ContainsFunc(mine, func(s *selector) bool { return slices.ContainsFunc(s.channels, same) }) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+func (u *User) allSelectors() []*selector { return append([]*selector{&u.root}, u.selectors...) }
 
 // A Denial is why a user may not run a command. The zero value says that the user may.
 type Denial struct {

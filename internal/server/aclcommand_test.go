@@ -1,6 +1,8 @@
 package server_test
 
 import (
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -21,7 +23,7 @@ func TestACLIsRedis(t *testing.T) {
 	real := redistest.Start(t)
 	there := dial(t, real.Addr())
 	for name, rules := range users {
-		there.want("+OK\r\n", strings.TrimSpace("ACL SETUSER "+name+" resetchannels sanitize-payload "+rules))
+		there.want("+OK\r\n", strings.TrimSpace("ACL SETUSER "+name+" resetchannels "+rules))
 	}
 	for _, protocol := range []string{"2", "3"} {
 		there.do("HELLO", protocol)
@@ -41,7 +43,7 @@ func TestACLIsRedis(t *testing.T) {
 					t.Errorf("%s: %s: %q, want %q", name, line, got, want)
 				}
 			}
-			if got := here.do("ACL", "SETUSER", "x"); !strings.HasPrefix(got, "-ERR unknown command 'ACL SETUSER'") {
+			if got := here.do("ACL", "SETUSER", "x"); name == "redis" && !strings.HasPrefix(got, "-ERR unknown command 'ACL SETUSER'") {
 				t.Errorf("ACL SETUSER: %q", got)
 			}
 		}
@@ -201,5 +203,127 @@ func TestUnknownIsRefused(t *testing.T) {
 	app.want("-ERR syntax error\r\n", "EVAL x y b")
 	if got := all.do("EVAL", "x", "y", "b"); !strings.Contains(got, "not an integer") {
 		t.Errorf("the server says %q", got)
+	}
+}
+
+// TestSetUserIsRedis: on the engine, ACL SETUSER, DELUSER, GENPASS and HELP answer as a real server does, and what
+// they leave is the same.
+func TestSetUserIsRedis(t *testing.T) {
+	real := redistest.Start(t)
+	there := dial(t, real.Addr())
+	_, addr := start(t, engineURL(t))
+	here := dial(t, addr)
+	for _, line := range [][]string{
+		{"ACL", "SETUSER", "a"}, {"ACL", "SETUSER", "a", "on", ">pw", "~k*", "+@all"}, {"ACL", "SETUSER", "a", "-del"}, {"ACL", "SETUSER", "a", "+@read"}, {"ACL", "SETUSER", "a", "+client|id"}, {"ACL", "SETUSER", "a", "+get|a|b"},
+		{"ACL", "SETUSER", "a", "~other", "%R~r*", "&ch", "&ch*"}, {"ACL", "SETUSER", "a", "resetkeys", "~*"}, {"ACL", "SETUSER", "a", "~x"},
+		{"ACL", "SETUSER", "a", "allchannels"}, {"ACL", "SETUSER", "a", "&x"}, {"ACL", "SETUSER", "a", "+nosuch"}, {"ACL", "SETUSER", "a", "+@nosuch"},
+		{"ACL", "SETUSER", "a", "nonsense"}, {"ACL", "SETUSER", "a", ""}, {"ACL", "SETUSER", "a", "<wrong"}, {"ACL", "SETUSER", "a", "#123"}, {"ACL", "SETUSER", "a", "!123"},
+		{"ACL", "SETUSER", "a", "+config|get|x"}, {"ACL", "SETUSER", "a", "-config|get|x"}, {"ACL", "SETUSER", "a", "+config|nosuch"}, {"ACL", "SETUSER", "a", "+select|"}, {"ACL", "SETUSER", "a", "-select|0"},
+		{"ACL", "SETUSER", "a", "(+get", "~x)"}, {"ACL", "SETUSER", "a", "(+get ~y)"}, {"ACL", "SETUSER", "a", "(+get", "~x"}, {"ACL", "SETUSER", "a", "(nonsense)"}, {"ACL", "SETUSER", "a", "()"},
+		{"ACL", "SETUSER", "a", "~with blank"}, {"ACL", "SETUSER", "a", "off", "+nosuch"}, {"ACL", "SETUSER", "a", "skip-sanitize-payload"}, {"ACL", "SETUSER", "a", ">with blank", "<pw"},
+		{"ACL", "SETUSER", "with blank", "on"}, {"ACL", "SETUSER", "nul\x00", "on"}, {"ACL", "SETUSER"}, {"ACL", "SETUSER", "a", "nopass"}, {"ACL", "SETUSER", "a", "clearselectors"},
+		{"ACL", "SETUSER", "b", "reset", "on", ">x", "+@all", "-@dangerous"}, {"ACL", "SETUSER", "b", "nocommands", "+get", "+set"}, {"ACL", "SETUSER", "a", "reset"},
+		{"ACL", "DELUSER", "default"}, {"ACL", "DELUSER", "a", "default"}, {"ACL", "DELUSER"}, {"ACL", "DELUSER", "nosuch", "a"}, {"ACL", "DELUSER", "a"},
+		{"ACL", "GENPASS", "0"}, {"ACL", "GENPASS", "4097"}, {"ACL", "GENPASS", "x"}, {"ACL", "GENPASS", "1", "2"}, {"ACL", "HELP"}, {"ACL", "HELP", "x"}, {"ACL", "NOSUCH"}, {"ACL"},
+	} {
+		if got, want := here.do(line...), there.do(line...); got != want {
+			t.Errorf("%q: %q, want %q", line, got, want)
+		}
+		if got, want := here.do("ACL", "LIST"), there.do("ACL", "LIST"); got != want {
+			t.Fatalf("%q leaves %q, want %q", line, got, want)
+		}
+	}
+	for _, bits := range []string{"", "1", "5", "4096"} {
+		args := []string{"ACL", "GENPASS"}
+		if bits != "" {
+			args = append(args, bits)
+		}
+		if got, want := here.do(args...), there.do(args...); len(got) != len(want) || len(strings.Trim(got[strings.IndexByte(got, '\n')+1:], "0123456789abcdef")) != 2 {
+			t.Errorf("%q: %q", args, got)
+		}
+	}
+}
+
+// TestChangedUsers: a client has the new rights of its user at once, also in scripts. A removed user's client is
+// closed. One that listens is closed if its user loses a channel.
+func TestChangedUsers(t *testing.T) {
+	_, addr := start(t, engineURL(t))
+	admin := dial(t, addr)
+	admin.want("+OK\r\n", "ACL SETUSER app on >pw ~* &* +@all")
+	app, listener := login(t, addr, "app"), login(t, addr, "app")
+	app.want("+OK\r\n", "SET k v")
+	listener.do("SUBSCRIBE", "news")
+	admin.want("+OK\r\n", "ACL SETUSER app -set")
+	if got := app.do("SET", "k", "x"); !strings.HasPrefix(got, "-NOPERM") {
+		t.Errorf("SET without the right: %q", got)
+	}
+	if got := app.do("EVAL", "return redis.call('SET','k','x')", "0"); !strings.Contains(got, "can't run this command") {
+		t.Errorf("SET of a script without the right: %q", got)
+	}
+	admin.want("+OK\r\n", "ACL SETUSER app +@all off resetpass >new")
+	app.want("+OK\r\n", "SET k x") // it stays logged in
+	if got := dial(t, addr).do("AUTH", "app", "new"); !strings.HasPrefix(got, "-WRONGPASS") {
+		t.Errorf("AUTH of a user that is off: %q", got)
+	}
+	admin.want(":1\r\n", "PUBLISH news x")
+	listener.read()
+	admin.want("+OK\r\n", "ACL SETUSER app resetchannels &other")
+	listener.expectClosed()
+	admin.want(":1\r\n", "ACL DELUSER app")
+	app.expectClosed()
+	admin.want("+OK\r\n", "MULTI")
+	if got := admin.do("ACL", "SETUSER", "late"); !strings.HasPrefix(got, "-ERR redoubt: ACL SETUSER is not supported inside a transaction") {
+		t.Errorf("ACL SETUSER in MULTI: %q", got)
+	}
+	admin.want("+OK\r\n", "DISCARD")
+	if got := admin.do("ACL", "USERS"); strings.Contains(got, "late") {
+		t.Errorf("ACL USERS: %q", got)
+	}
+	// The default user, too.
+	admin.want("+OK\r\n", "ACL SETUSER default resetpass >secret")
+	if got := dial(t, addr).do("PING"); !strings.HasPrefix(got, "-NOAUTH") {
+		t.Errorf("PING before AUTH: %q", got)
+	}
+	admin.want("+PONG\r\n", "PING")
+}
+
+// TestUserFile: ACL SAVE writes the users to their file, and ACL LOAD reads it. A wrong file changes nothing.
+func TestUserFile(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "users.acl")
+	if err := os.WriteFile(file, []byte("user default on nopass ~* &* +@all\n"), 0o640); err != nil {
+		t.Fatal(err)
+	}
+	_, addr := start(t, engineURL(t), func(o *server.Options) { o.UserFile = file })
+	admin := dial(t, addr)
+	admin.want("+OK\r\n", "ACL SETUSER app on >pw ~a* &* +@all (~s +get)")
+	list := admin.do("ACL", "LIST")
+	admin.want("+OK\r\n", "ACL SAVE")
+	if is, err := os.Stat(file); err != nil || is.Mode().Perm() != 0o640 {
+		t.Errorf("the file: %v, %v", is, err)
+	}
+	if left, err := filepath.Glob(file + ".*"); len(left) > 0 || err != nil {
+		t.Errorf("left beside it: %q, %v", left, err)
+	}
+	app := login(t, addr, "app")
+	admin.want("+OK\r\n", "ACL SETUSER other on")
+	admin.want("+OK\r\n", "ACL LOAD")
+	if got := admin.do("ACL", "LIST"); got != list {
+		t.Errorf("after ACL LOAD: %q, want %q", got, list)
+	}
+	app.want("+OK\r\n", "SET a x") // its user is the same
+	if err := os.WriteFile(file, []byte("user app nonsense\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := admin.do("ACL", "LOAD"); !strings.HasPrefix(got, "-ERR "+file+":1: user \"app\": rule 1 is unknown") {
+		t.Errorf("ACL LOAD of a wrong file: %q", got)
+	}
+	if got := admin.do("ACL", "LIST"); got != list {
+		t.Errorf("after a wrong file: %q, want %q", got, list)
+	}
+	_, addr = start(t, engineURL(t))
+	for _, sub := range []string{"LOAD", "SAVE"} {
+		if got := dial(t, addr).do("ACL", sub); !strings.HasPrefix(got, "-ERR This Redis instance is not configured to use an ACL file") {
+			t.Errorf("ACL %s: %q", sub, got)
+		}
 	}
 }

@@ -16,8 +16,8 @@ import (
 // clientInfo is what a session says of its client in CLIENT LIST.
 type clientInfo struct {
 	name, libName, libVer string
-	user                  *acl.User // nil: nobody, so far
-	behind                string    // the user of the back end that the client is; empty: Redoubt's own
+	account               *account // nil: nobody, so far
+	behind                string   // the user of the back end that the client is; empty: Redoubt's own
 	database              int
 	protocol              resp.Protocol
 	inTransaction         bool
@@ -33,8 +33,8 @@ func (i *clientInfo) userName(standard string) string {
 	switch {
 	case i.behind != "":
 		return i.behind
-	case i.user != nil:
-		return i.user.Name()
+	case i.account != nil:
+		return i.account.user().Name()
 	}
 	return standard
 }

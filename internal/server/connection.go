@@ -96,7 +96,7 @@ func logIn(c *session, command []byte, credentials [][]byte) bool {
 	}
 	users := c.srv.users.Load()
 	open := users.open()
-	behind := open && users.standard.MayAll() && c.srv.target.usersBehind() && len(c.srv.opts.Users) == 0
+	behind := open && users.standard.user().MayAll() && c.srv.target.usersBehind() && len(c.srv.opts.Users) == 0
 	_, known := users.byName[string(name)]
 	if c.info.get().behind == "" && (byName && known || !open) && c.login(name, password) {
 		return true
@@ -193,14 +193,11 @@ func hello(c *session, args [][]byte, _ []byte) {
 }
 
 // become sets the client's user; nil: none.
-func (c *session) become(u *acl.User) {
-	c.info.change(func(a *clientInfo) { a.user = u })
-	c.rights.user = nil
-	if u != nil && !u.MayAll() {
-		c.rights.user = u
-	}
-	c.scriptLimits.user.Store(c.rights.user)
-	c.authed, c.scanner.Unauthenticated = u != nil, resp.NotAuthenticated
+func (c *session) become(a *account) {
+	c.info.change(func(i *clientInfo) { i.account = a })
+	c.rights.account = a
+	c.scriptLimits.account.Store(a)
+	c.authed, c.scanner.Unauthenticated = a != nil, resp.NotAuthenticated
 	if c.authed {
 		c.scanner.Unauthenticated = resp.Authenticated
 	}
@@ -223,16 +220,17 @@ func (c *session) enter() {
 
 // login takes as long for a wrong name as for a wrong password.
 func (c *session) login(name, password []byte) bool {
-	u, known := c.srv.users.Load().byName[string(name)]
-	if !known {
+	a := c.srv.users.Load().byName[string(name)]
+	u := a.user()
+	if u == nil {
 		u = nobody
 	}
 	if !u.Admits(password) {
 		c.srv.stats.authFailures.Add(1)
 		return false
 	}
-	c.become(u)
-	if !u.Same(c.srv.users.Load().byName[string(name)]) { // SetUsers may have overlooked it
+	c.become(a)
+	if a != c.srv.users.Load().byName[string(name)] { // SetUsers may have overlooked it
 		c.become(nil)
 		return false
 	}

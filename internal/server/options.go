@@ -54,14 +54,16 @@ type Options struct {
 	// Username that goes with Password. Defaults to "default".
 	Username string
 	// Users are more users, each with rules as for Redis' ACL SETUSER, like
-	// "on >secret ~orders:* +@read". The rules apply in order. Selectors, and first
-	// arguments like +select|0, are errors.
+	// "on >secret ~orders:* +@read". The rules apply in order.
 	// Without Password there is no default user unless Users has it.
 	//
 	// An engine checks each command of a script by the rights of the user who runs it. In front of servers
 	// the session checks only the declared keys of a script. The script may do all that these servers let
 	// Redoubt do.
 	Users map[string]string
+	// UserFile, when set, is the file that ACL LOAD reads and ACL SAVE writes, on an engine. New does not
+	// read it.
+	UserFile string
 	// TLS, when set, is spoken on every TCP listener.
 	TLS *tls.Config
 

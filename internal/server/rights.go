@@ -14,12 +14,19 @@ import (
 
 // rights are what a client's user may do.
 type rights struct {
-	user      *acl.User  // nil: the client may do all
+	account   *account
+	user      *acl.User  // of the account when limited last looked; nil: the client may do all
 	positions []int      // of keys; scratch
 	denial    acl.Denial // of the last command that was checked
 }
 
-func (r *rights) limited() bool { return r.user != nil }
+// limited reports whether there is something that the client may not do.
+func (r *rights) limited() bool {
+	if r.user = r.account.user(); r.user != nil && r.user.MayAll() {
+		r.user = nil
+	}
+	return r.user != nil
+}
 
 // refusal returns the error for a command that the user may not run, or "". It also refuses unknown commands,
 // such as commands of a module, and arguments that hide the keys, because it can't check rights on them.
@@ -38,6 +45,9 @@ func (r *rights) refusal(k *keySpec, h *handler, args [][]byte) string {
 	return ""
 }
 
+// hiddenKeys is for arguments that hide the keys.
+const hiddenKeys = "ERR syntax error"
+
 func (r *rights) refusalOfRedis(k *keySpec, args [][]byte) string {
 	what := k.rights.Of(args)
 	if what == nil {
@@ -46,7 +56,7 @@ func (r *rights) refusalOfRedis(k *keySpec, args [][]byte) string {
 	at, ok := k.positions(r.positions[:0], args)
 	r.positions = at
 	if r.denial = r.user.Refuses(what, args, at); r.denial.Reason == acl.None && !ok && !r.user.AnyKey() {
-		return "ERR syntax error"
+		return hiddenKeys
 	}
 	return r.denial.Message()
 }
@@ -97,7 +107,7 @@ var ownScripts = sync.OnceValue(func() map[string]*redoubt.Script {
 
 // scriptLimits keep scripts on the engine from running what their user may not run. Any goroutine may use them.
 type scriptLimits struct {
-	user atomic.Pointer[acl.User] // nil: the client may do all
+	account atomic.Pointer[account] // nil: the client may do all
 	// note adds what a script was refused to ACL LOG.
 	note func(user *acl.User, denial *acl.Denial)
 }
@@ -107,9 +117,9 @@ type scriptLimits struct {
 // FENCE.DO also runs commands of its caller. asks is for a script that asks whether it may run a command, runs for a
 // command that it runs.
 func (l *scriptLimits) of(digest string, keys [][]byte) (asks, runs func(args [][]byte) string) {
-	u, own := l.user.Load(), ownScripts()[digest]
+	u, own := l.account.Load().user(), ownScripts()[digest]
 	guards := own != nil && own.Name() == guardScript
-	if u == nil || own != nil && !guards {
+	if u == nil || u.MayAll() || own != nil && !guards {
 		return nil, nil
 	}
 	r := rights{user: u}

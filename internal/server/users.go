@@ -4,8 +4,13 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/redoubt-go/redoubt/internal/acl"
@@ -14,10 +19,27 @@ import (
 
 // users are the users that clients may log in as.
 type users struct {
-	byName map[string]*acl.User
+	byName map[string]*account
 	// standard is the user of AUTH with a password alone. Clients are this user before AUTH if it
 	// needs no password. nil: there is none.
-	standard *acl.User
+	standard *account
+}
+
+// An account is a user whom ACL SETUSER may change while clients are logged in. They have the new rights at once.
+type account struct{ now atomic.Pointer[acl.User] }
+
+func newAccount(u *acl.User) *account {
+	a := new(account)
+	a.now.Store(u)
+	return a
+}
+
+// user returns the user as it is now. nil is the user of no account.
+func (a *account) user() *acl.User {
+	if a == nil {
+		return nil
+	}
+	return a.now.Load()
 }
 
 // CheckListen returns the error with which [Server.Listen] would refuse an address for lack of a
@@ -41,7 +63,7 @@ func (u *users) mayListen(a net.Addr, address string) error {
 		return nil
 	}
 	for _, o := range u.byName {
-		if o.Open() {
+		if o.user().Open() {
 			return fmt.Errorf("%w: set one, or listen on 127.0.0.1 instead of %s", ErrExposed, address)
 		}
 	}
@@ -50,31 +72,31 @@ func (u *users) mayListen(a net.Addr, address string) error {
 
 // parseUsers makes the users that the options say.
 func (o *Options) parseUsers() (*users, error) {
-	u := &users{byName: make(map[string]*acl.User)}
+	u := &users{byName: make(map[string]*account)}
 	standard := cmp.Or(o.Username, "default")
 	var errs []error
 	switch {
 	case o.Password != "":
-		u.byName[standard] = acl.Almighty(standard, o.Password)
+		u.byName[standard] = newAccount(acl.Almighty(standard, o.Password))
 		if _, twice := o.Users[standard]; twice {
 			errs = append(errs, fmt.Errorf("server: user %q is both in Users and the user of Password: leave out one", standard))
 		}
 	case len(o.Users) == 0:
-		u.byName[standard] = acl.Anybody(standard)
+		u.byName[standard] = newAccount(acl.Anybody(standard))
 	}
 	for name, rules := range o.Users {
 		user, err := acl.New(name, rules)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("server: user %q: %w", name, err))
 		}
-		u.byName[name] = user
+		u.byName[name] = newAccount(user)
 	}
 	u.standard = u.byName[standard]
 	return u, errors.Join(errs...)
 }
 
 // open reports whether clients need no password.
-func (u *users) open() bool { return u.standard != nil && u.standard.Open() }
+func (u *users) open() bool { return u.standard != nil && u.standard.user().Open() }
 
 // Open reports whether clients need no password.
 func (s *Server) Open() bool { return s.users.Load().open() }
@@ -92,12 +114,27 @@ func (s *Server) SetUsers(rules map[string]string, patience time.Duration) error
 	if err != nil {
 		return err
 	}
-	if err := s.storeUsers(u); err != nil {
+	if err := s.storeUsers(func(was *users) (*users, error) {
+		for name, a := range u.byName {
+			if same := was.byName[name]; same != nil && same.user().Same(a.user()) {
+				u.byName[name] = same
+			}
+		}
+		u.standard = u.byName[s.standardUser()]
+		return u, nil
+	}); err != nil {
 		return err
 	}
+	s.dismiss(patience)
+	return nil
+}
+
+// dismiss closes the clients whose user is no longer there.
+func (s *Server) dismiss(patience time.Duration) {
+	u := s.users.Load()
 	var others []*session
 	for _, c := range s.clients() {
-		if was := c.info.get().user; was != nil && !was.Same(u.byName[was.Name()]) {
+		if a := c.info.get().account; a != nil && u.byName[a.user().Name()] != a {
 			c.drain(ErrClosed)
 			others = append(others, c)
 		}
@@ -105,7 +142,7 @@ func (s *Server) SetUsers(rules map[string]string, patience time.Duration) error
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(others) == 0 || s.closed {
-		return nil
+		return
 	}
 	s.wg.Go(func() {
 		select {
@@ -116,13 +153,16 @@ func (s *Server) SetUsers(rules map[string]string, patience time.Duration) error
 		case <-s.ctx.Done(): // which ends them all
 		}
 	})
-	return nil
 }
 
-// storeUsers sets the users, unless a listener may not have them.
-func (s *Server) storeUsers(u *users) error {
+// storeUsers sets the users that change makes of the present ones, unless a listener may not have them.
+func (s *Server) storeUsers(change func(was *users) (*users, error)) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	u, err := change(s.users.Load())
+	if err != nil {
+		return err
+	}
 	for l := range s.listeners {
 		if err := u.mayListen(l.Addr(), l.Addr().String()); err != nil {
 			return err
@@ -132,13 +172,129 @@ func (s *Server) storeUsers(u *users) error {
 	return nil
 }
 
+// setUser changes a user or adds one, by rules as for ACL SETUSER. Redis closes the clients that listen to a channel
+// that the user has lost; this closes all of the user's that listen to any.
+func (s *Server) setUser(name string, rules []string) error {
+	if !acl.ValidName(name) {
+		return errors.New("ERR Usernames can't contain spaces or null characters")
+	}
+	deaf, err := s.changeUser(name, rules)
+	for _, c := range deaf {
+		c.kill(ErrClosed)
+	}
+	return err
+}
+
+// changeUser is setUser, and returns the clients to close.
+func (s *Server) changeUser(name string, rules []string) (deaf []*session, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	was := s.users.Load()
+	a := was.byName[name]
+	old := a.user()
+	if old == nil {
+		if old, err = acl.New(name, ""); err != nil {
+			return nil, err
+		}
+	}
+	u, err := old.With(rules)
+	if err != nil {
+		return nil, err
+	}
+	if u.Open() && !old.Open() {
+		for l := range s.listeners {
+			if socket.Exposed(l.Addr()) {
+				return nil, fmt.Errorf("ERR redoubt: user '%s' would need no password, and other machines can reach %s; give the user a password", name, l.Addr())
+			}
+		}
+	}
+	if a == nil {
+		byName := maps.Clone(was.byName)
+		byName[name] = newAccount(u)
+		s.users.Store(&users{byName: byName, standard: byName[s.standardUser()]})
+		return nil, nil
+	}
+	a.now.Store(u)
+	if u.HearsAllOf(old) {
+		return nil, nil
+	}
+	for _, c := range s.sessions {
+		if c.info.get().account == a && c.route.holdings().subscribed() {
+			deaf = append(deaf, c)
+		}
+	}
+	return deaf, nil
+}
+
+func (s *Server) standardUser() string { return cmp.Or(s.opts.Username, "default") }
+
+// removeUsers removes users, closes their clients, and returns how many there were.
+func (s *Server) removeUsers(names []string) (n int) {
+	s.mu.Lock()
+	byName := maps.Clone(s.users.Load().byName)
+	for _, name := range names {
+		if byName[name] != nil {
+			delete(byName, name)
+			n++
+		}
+	}
+	s.users.Store(&users{byName: byName, standard: byName[s.standardUser()]})
+	s.mu.Unlock()
+	if n > 0 {
+		s.dismiss(time.Second)
+	}
+	return n
+}
+
+// lines are the users as in an ACL file.
+func (u *users) lines() (lines []string) {
+	for _, name := range u.names() {
+		lines = append(lines, u.byName[name].user().Line())
+	}
+	return lines
+}
+
+// loadUsers replaces the users by those of the file.
+func (s *Server) loadUsers() error {
+	file := s.opts.UserFile
+	text, err := os.ReadFile(file) //nolint:gosec // the operator's
+	if err != nil {
+		return err
+	}
+	rules, _, err := acl.ParseFile(file, string(text))
+	if err != nil {
+		return err
+	}
+	return s.SetUsers(rules, time.Second)
+}
+
+// saveUsers writes the users to the file, all or nothing.
+func (s *Server) saveUsers() error {
+	file := s.opts.UserFile
+	mode := os.FileMode(0o600)
+	if is, err := os.Stat(file); err == nil {
+		mode = is.Mode().Perm()
+	}
+	f, err := os.CreateTemp(filepath.Dir(file), filepath.Base(file)+".*.new")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.Remove(f.Name()) }() // which is not there any more if all went well
+	_, err = f.WriteString(strings.Join(s.users.Load().lines(), "\n") + "\n")
+	err = errors.Join(err, f.Chmod(mode), f.Sync(), f.Close())
+	if err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), file)
+}
+
 var nobody = acl.Nobody()
 
 // Login returns the user with a name and a password, for another door than the listener, or nil. It takes
 // as long for a wrong name as for a wrong password.
 func (s *Server) Login(name, password string) *acl.User {
-	u, known := s.users.Load().byName[name]
-	if !known {
+	u := s.users.Load().byName[name].user()
+	if u == nil {
 		u = nobody
 	}
 	if !u.Admits([]byte(password)) {
@@ -151,7 +307,7 @@ func (s *Server) Login(name, password string) *acl.User {
 // OpenUser returns the user of clients that have not logged in, or nil if they need a password.
 func (s *Server) OpenUser() *acl.User {
 	if u := s.users.Load(); u.open() {
-		return u.standard
+		return u.standard.user()
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -27,6 +28,7 @@ import (
 
 	"github.com/redoubt-go/redoubt/internal/engine"
 	"github.com/redoubt-go/redoubt/internal/engine/native"
+	"github.com/redoubt-go/redoubt/server"
 )
 
 // units are the parts of the suite that concern what the engine has.
@@ -47,22 +49,27 @@ func main() {
 	source := flag.String("source", "", "directory of Redis 7.0's sources, which is only read")
 	serve := flag.String("serve", "", "only listen, on this loopback address")
 	limit := flag.Duration("limit", 5*time.Minute, "time for one unit, after which all goroutines are printed")
+	through := flag.Bool("through", false, "run through package server, as redoubt serve does, in place of one command at a time")
 	keep := flag.String("keep", "", "directory for the output of each unit")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, *source, *serve, *keep, *limit, flag.Args()); err != nil {
+	if err := run(ctx, *source, *serve, *keep, *limit, *through, flag.Args()); err != nil {
 		fmt.Fprintln(os.Stderr, "redissuite:", err)
 		os.Exit(1) //nolint:gocritic // stop only frees a signal
 	}
 }
 
-func run(ctx context.Context, source, serve, keep string, limit time.Duration, only []string) error {
+func run(ctx context.Context, source, serve, keep string, limit time.Duration, through bool, only []string) error {
+	begin := start
+	if through {
+		begin = startServer
+	}
 	if source == "" && serve == "" {
 		return errors.New("say by -source where Redis' sources are, as in make redis-suite SUITE=/path/to/redis")
 	}
 	if serve != "" {
-		ln, stop, err := start(ctx, serve)
+		ln, stop, err := begin(ctx, serve)
 		if err != nil {
 			return err
 		}
@@ -91,7 +98,7 @@ func run(ctx context.Context, source, serve, keep string, limit time.Duration, o
 	fmt.Printf("%-24s %6s %6s %6s %8s\n", "unit", "passed", "known", "failed", "excluded")
 	for _, unit := range only {
 		// An engine for each: a test that fails may leave a setting behind.
-		ln, stop, err := start(ctx, "")
+		ln, stop, err := begin(ctx, "")
 		if err != nil {
 			return err
 		}
@@ -137,6 +144,24 @@ func start(ctx context.Context, addr string) (ln net.Listener, stop func(), err 
 		return nil, nil, err
 	}
 	return ln, func() { ln.Close(); _ = e.Close() }, nil
+}
+
+// startServer is start of a server with an engine.
+func startServer(ctx context.Context, addr string) (ln net.Listener, stop func(), err error) {
+	srv, err := server.New(ctx, server.Options{URL: "embedded:"})
+	if err != nil {
+		return nil, nil, err
+	}
+	ln, err = srv.Listen("tcp", cmp.Or(addr, "127.0.0.1:0"))
+	if err != nil {
+		return nil, nil, errors.Join(err, srv.Close())
+	}
+	go func() {
+		if err := srv.Serve(ln); !errors.Is(err, server.ErrClosed) {
+			fmt.Fprintln(os.Stderr, "redissuite:", err)
+		}
+	}()
+	return ln, func() { _ = srv.Close() }, nil
 }
 
 // listen serves e to whoever connects, until the listener is closed.

@@ -10,8 +10,12 @@ import (
 // A change is made to a file of the suite before it is run.
 type change struct{ file, from, to, why string }
 
-// changes leave out what would end a unit before its end.
+// changes leave out what would end a unit before its end, and run what needs no server of its own.
 var changes = []change{
+	{"tests/unit/acl.tcl", `start_server {tags {"acl external:skip"}} {`, `start_server {tags {"acl"}} {`, "the first part needs no server of its own"},
+	{"tests/unit/acl-v2.tcl", `start_server {tags {"acl external:skip"}} {`, `start_server {tags {"acl"}} {`, "the first part needs no server of its own"},
+	{"tests/unit/auth.tcl", `start_server {tags {"auth external:skip"}} {`, `start_server {tags {"auth"}} {`, "the first part needs no server of its own"},
+	{"tests/unit/info.tcl", "start_server {tags {\"info\" \"external:skip\"}} {\n    start_server {} {", "start_server {tags {\"info\"}} {\n    start_server {} {", "it needs no server of its own"},
 	{"tests/unit/maxmemory.tcl", "start_server {tags {\"maxmemory external:skip\"}} {\n    test \"Without", "start_server {tags {\"maxmemory\"}} {\n    test \"Without",
 		"the tests of policies need no server of their own; those of clients' buffers, replicas and rehashing are left out"},
 }
