@@ -239,7 +239,7 @@ var bindings = []binding{
 	{"client|tracking", cmdClientTracking, 0},
 	{"client|trackinginfo", cmdClientTrackinginfo, 0},
 	{"client|unblock", cmdClientUnblock, 0},
-	{"client|unpause", cmdClientPause, 0},
+	{"client|unpause", cmdClientUnpause, 0},
 	// Everything else.
 	{"psubscribe", cmdPsubscribe, flagNoLock | flagSubscribed},
 	{"publish", cmdPublish, flagNoLock | flagQuick | flagMayReplicate},
@@ -332,4 +332,6 @@ var bindings = []binding{
 	{"save", cmdNoSave, flagNoLock},
 	{"shutdown", cmdNoSave, flagNoLock},
 	{"time", cmdTime, flagNoLock},
+	{"role", cmdRole, flagNoLock},
+	{"lastsave", cmdLastsave, flagNoLock},
 }

@@ -277,7 +277,4 @@ func cmdClientNoEvict(c *call) {
 	c.ok()
 }
 
-func cmdClientPause(c *call) {
-	c.err("ERR redoubt: CLIENT PAUSE is not supported by the embedded engine, which nothing is replicated from: to stop clients, end the server")
-}
 func cmdClientHelp(c *call) { c.help() }

@@ -186,6 +186,7 @@ func cmdConfigSet(c *call) {
 	defer c.e.shed(c)
 	cf.mu.Lock()
 	defer cf.mu.Unlock()
+	seen := make(map[string]bool, len(pairs)/2)
 	for i := 0; i < len(pairs); i += 2 {
 		name, value := strings.ToLower(string(pairs[i])), string(pairs[i+1])
 		s, ok := settings[name]
@@ -193,6 +194,11 @@ func cmdConfigSet(c *call) {
 			c.err("ERR Unknown option or number of arguments for CONFIG SET - '" + clip(pairs[i], 128) + "'")
 			return
 		}
+		if seen[name] {
+			c.err("ERR CONFIG SET failed (possibly related to argument '" + clip(pairs[i], 128) + "') - duplicate parameter")
+			return
+		}
+		seen[name] = true
 		if err := s.check(value); err != nil {
 			c.err("ERR CONFIG SET failed (possibly related to argument '" + name + "') - " + err.Error())
 			return
@@ -208,6 +214,10 @@ func cmdConfigSet(c *call) {
 			flags, _ := parseEvents(value)
 			cf.events.Store(flags)
 			value = formatEvents(flags)
+		}
+		if name == "latency-tracking-info-percentiles" {
+			list, _ := parsePercentiles(value)
+			value = formatPercentiles(list)
 		}
 		if name == "tracking-table-max-keys" {
 			n, _ := parseInt([]byte(value))

@@ -127,6 +127,7 @@ type Engine struct {
 	monitors     monitors
 	tracking     tracking
 	cache        scriptCache
+	pausing      pausing
 	scripts      scriptRuns
 	functions    functions
 	lua          *lua.Runtime
@@ -176,7 +177,7 @@ type stats struct {
 	expiredFields atomic.Int64
 	evicted       atomic.Int64
 	connections   atomic.Int64
-	blocked       atomic.Int64 // commands that wait now
+	blocked       atomic.Int64 // commands that wait now, also because of CLIENT PAUSE
 	commands      atomic.Int64 // commands that no shard counts
 	dirty         atomic.Int64 // changes by commands that lock several shards
 	panics        atomic.Int64

@@ -153,3 +153,14 @@ func cmdMemoryPurge(c *call) {
 	debug.FreeOSMemory()
 	c.ok()
 }
+
+// cmdRole answers that this is a primary without replicas.
+func cmdRole(c *call) {
+	c.array(3)
+	c.str("master")
+	c.int(0)
+	c.array(0)
+}
+
+// cmdLastsave answers with the time of the start: there are no periodic snapshots.
+func cmdLastsave(c *call) { c.int(c.e.started.Unix()) }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -73,6 +74,14 @@ func parsePercentiles(s string) (list []float64, err error) {
 		list = append(list, p)
 	}
 	return list, nil
+}
+
+func formatPercentiles(list []float64) string {
+	words := make([]string, len(list))
+	for i, p := range list {
+		words[i] = strconv.FormatFloat(p, 'g', -1, 64)
+	}
+	return strings.Join(words, " ")
 }
 
 // cmdLatencyHistogram answers with the bounds of Redis' histogram: powers of two of 1.032 µs, cut to whole µs.

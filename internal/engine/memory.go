@@ -220,12 +220,34 @@ func (c *call) denied(cmd *command, args [][]byte) bool {
 		f := c.e.functions.find(args[1])
 		return f != nil && f.needsRoom()
 	}
+	sc := c.e.scriptOf(cmd, args)
+	return sc != nil && sc.needsRoom()
+}
+
+// scriptOf returns the script that EVAL, EVALSHA and their relatives would run, or nil if there is none.
+func (e *Engine) scriptOf(cmd *command, args [][]byte) *script {
 	if strings.HasPrefix(cmd.Name, "evalsha") {
-		sc := c.e.cache.find(args[1])
-		return sc != nil && sc.needsRoom()
+		return e.cache.find(args[1])
 	}
-	sc, err := c.e.cache.load(args[1], false, c.e)
-	return err == nil && sc.needsRoom()
+	sc, err := e.cache.load(args[1], false, e)
+	if err != nil {
+		return nil
+	}
+	return sc
+}
+
+// onlyReads reports whether a command that runs a script can't change keys or publish a message: the command
+// says so by its name, or the script by its flags.
+func (e *Engine) onlyReads(cmd *command, args [][]byte) bool {
+	if strings.HasSuffix(cmd.Name, "_ro") {
+		return true
+	}
+	if cmd.flags&flagFunction != 0 {
+		f := e.functions.find(args[1])
+		return f != nil && f.readOnly
+	}
+	sc := e.scriptOf(cmd, args)
+	return sc != nil && sc.readOnly
 }
 
 // needsRoom says whether a script as a whole is refused above the limit.

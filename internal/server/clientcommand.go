@@ -27,7 +27,8 @@ func clientCommand(c *session, args [][]byte, raw []byte) {
 	// In a transaction REPLY ON changes nothing. Redis runs OFF and SKIP there, and
 	// then EXEC's array has fewer elements than it says, for which the client waits.
 	on := sub == "reply" && len(args) == 3 && bytes.EqualFold(args[2], []byte("ON")) && c.replies == repliesOn
-	if c.tx.active && !on && !slices.Contains([]string{"id", "getname", "setname", "setinfo", "info", "list", "help", "getredir", "trackinginfo"}, sub) {
+	pause := c.srv.opts.Sessions != nil && (sub == "pause" || sub == "unpause") // the engine queues it
+	if c.tx.active && !on && !pause && !slices.Contains([]string{"id", "getname", "setname", "setinfo", "info", "list", "help", "getredir", "trackinginfo"}, sub) {
 		c.refuseQueued("CLIENT " + strings.ToUpper(sub))
 		return
 	}

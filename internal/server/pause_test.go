@@ -42,3 +42,18 @@ func TestPingWhilePaused(t *testing.T) {
 	backend.Kill()
 	eventually(t, "PING says that the server is gone", func() bool { return strings.HasPrefix(b.do("PING"), "-ERR redoubt: ") })
 }
+
+// TestPauseInTransaction: on the engine CLIENT PAUSE and UNPAUSE run with EXEC, as on a real server.
+func TestPauseInTransaction(t *testing.T) {
+	_, addr := start(t, engineURL(t))
+	w, other := dial(t, addr), dial(t, addr)
+	w.want("+OK\r\n", "MULTI")
+	w.want("+QUEUED\r\n", "CLIENT PAUSE 100000 WRITE")
+	other.want("+OK\r\n", "SET k v")
+	w.want("*1\r\n+OK\r\n", "EXEC")
+	other.sendQuietly("SET", "k", "w")
+	eventually(t, "the command waits", func() bool { return strings.Contains(w.do("INFO", "clients"), "blocked_clients:1\r\n") })
+	w.want("$1\r\nv\r\n", "GET k")
+	w.want("+OK\r\n", "CLIENT UNPAUSE")
+	other.expect("+OK\r\n")
+}
