@@ -101,6 +101,8 @@ type conn struct {
 	rationed bool       // it holds a permit of the lender's ration, whose mu guards this
 
 	node     *Node // of a cluster, whose refusals are sent on; nil: of none
+	waits    bool  // commands wait for the next conn: see PoolOptions.Patience
+	repeats  bool  // the commands of a request, which may be sent again
 	protocol resp.Protocol
 
 	// Of the goroutine that reads.
@@ -135,8 +137,9 @@ func newConn(nc net.Conn, shared bool, opts config) *conn {
 		socket: socket.New(nc), shared: shared, name: opts.Backend.Name(),
 		maxPending: opts.MaxPending, maxReply: opts.MaxReply,
 		timeout: opts.timeout, soonest: opts.soonest, health: opts.health, slow: opts.slow, doubt: opts.doubt(),
-		node: opts.clustered, protocol: opts.Protocol,
+		node: opts.clustered, waits: shared && opts.patience > 0, protocol: opts.Protocol,
 	}
+	l.repeats = l.node != nil || l.waits
 	if l.maxPending == 0 {
 		l.maxPending = DefaultMaxPending
 	}
@@ -206,7 +209,7 @@ func (l *conn) append(e request, commands []byte) error {
 		return errNoRoom
 	}
 	l.pending = append(l.pending, commands...)
-	if l.node != nil {
+	if l.repeats {
 		e.keep(commands)
 	}
 	l.push(e)
@@ -225,7 +228,7 @@ func (l *conn) trySendScript(e request, c *redoubt.Cmd) error {
 		return l.append(e, nil) // which says why not
 	}
 	l.pending = AppendEvalSHA(l.pending, c)
-	if l.node != nil {
+	if l.repeats {
 		e.keep(nil)
 	}
 	l.push(e)
@@ -238,7 +241,7 @@ func (l *conn) sendScript(e request, c *redoubt.Cmd) error {
 	l.mu.Lock()
 	if l.err == nil && l.overdue == 0 && len(l.pending) < l.maxPending {
 		l.pending = AppendEvalSHA(l.pending, c)
-		if l.node != nil {
+		if l.repeats {
 			e.keep(nil)
 		}
 		l.push(e)
@@ -364,7 +367,11 @@ func (l *conn) reply(raw []byte) error {
 		l.resend(cmd, again)
 		return nil
 	}
-	if e.moves != nil && !e.expired {
+	switch {
+	case e.moves == nil || e.expired:
+	case l.node == nil:
+		e.moves.done++
+	default:
 		var sent bool
 		if raw, sent = l.redirect(e, raw); sent {
 			return nil
@@ -405,17 +412,19 @@ func (l *conn) resend(c *redoubt.Cmd, e request) {
 }
 
 // abandon answers all waiting requests after the conn has ended: some commands
-// may have run, and the rest was not sent. It returns how many.
+// may have run, and the rest was not sent. It returns how many. With [PoolOptions].Patience, it has
+// those wait for the next conn that never left or only read.
 func (l *conn) abandon() (n uint64) {
 	lost, unsent := Lost(l.name), Unsent(l.name)
 	l.mu.Lock()
 	written := l.written
 	l.mu.Unlock()
 	for e := l.head(); e != nil; e = l.head() {
-		f := unsent
+		f, again := unsent, (*conn).sendAgain
 		if l.taken < written {
-			f = lost
-		} else if l.sendAgain(e) {
+			f, again = lost, (*conn).readAgain
+		}
+		if again(l, e) {
 			continue
 		}
 		handler, tag := e.handler, e.tag

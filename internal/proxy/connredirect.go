@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"slices"
 	"time"
+
+	"github.com/redoubt-go/redoubt"
 )
 
 // redirect checks the reply to the head of the queue. It reports true when it has sent the command on.
@@ -98,10 +100,9 @@ func (l *conn) behind(e *request) bool {
 	return slices.ContainsFunc(l.queue, its)
 }
 
-// sendAgain has a request that never left wait for the next connection, in a cluster whose commands wait.
-// It reports whether it did.
+// sendAgain has a request that never left wait for the next connection, if commands wait. It reports whether it did.
 func (l *conn) sendAgain(e *request) bool {
-	if l.node == nil || !l.shared || e.moves == nil || e.handler == nil || e.expired || l.node.pool.opts.Patience == 0 {
+	if !l.waits || e.moves == nil || e.handler == nil || e.expired {
 		return false
 	}
 	r := redirection{request: *e, commands: e.moves.commands, holds: true}
@@ -109,6 +110,32 @@ func (l *conn) sendAgain(e *request) bool {
 	for e.n > 0 {
 		l.advance(e)
 	}
+	l.up.redirected.add(l.up, r)
+	return true
+}
+
+// readAgain has the next command of a request that was lost with its connection wait for the next one, as sendAgain
+// does, if the command only reads. It does so once for each command: one whose reply the server can't send would be
+// lost again and again.
+func (l *conn) readAgain(e *request) bool {
+	if !l.waits || e.moves == nil || e.moves.whole || e.handler == nil || e.expired || e.moves.hops.lost > 0 {
+		return false
+	}
+	r := redirection{holds: true, request: request{
+		handler: e.handler, tag: e.tag, n: 1, retry: e.retry, timeout: e.timeout, moves: &moves{hops: e.moves.hops},
+	}}
+	r.moves.hops.lost++
+	if e.retry != nil {
+		if e.retry.Flags&redoubt.ReadOnly == 0 {
+			return false
+		}
+	} else {
+		var err error
+		if r.commands, err = e.moves.cut(); err != nil || !onlyReads(r.commands) {
+			return false
+		}
+	}
+	l.advance(e)
 	l.up.redirected.add(l.up, r)
 	return true
 }

@@ -3,9 +3,13 @@ package proxy_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/internal/proxy"
 	"github.com/redoubt-go/redoubt/internal/proxy/ring"
 	"github.com/redoubt-go/redoubt/internal/resp"
@@ -100,4 +104,56 @@ func TestPatienceClosed(t *testing.T) {
 	if err := <-sent; err == nil {
 		t.Error("a closed upstream has taken a command")
 	}
+}
+
+// TestReadsAreSentAgain: of the commands that are lost with their connection, those that only read are sent again on
+// the next, once. Writes, and whole transactions, are answered with an error: they may have run.
+func TestReadsAreSentAgain(t *testing.T) {
+	s := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
+	s.CLI("SET", "k", "v")
+	u := patientUpstream(t, s, time.Hour)
+	get, set := resp.AppendCommand(nil, "GET", "k"), resp.AppendCommand(nil, "SET", "other", "x")
+	script := redoubt.NewScript("reads", "return redis.call('GET', KEYS[1])")
+	s.CLI("SCRIPT", "LOAD", script.Source())
+	c := newCollector()
+	lost := func(tags ...uint64) {
+		t.Helper()
+		for _, tag := range tags {
+			c.wait(t, fmt.Sprint("the error of ", tag), func() bool {
+				return strings.Contains(c.replies[tag], "lost before the reply: the command may have run")
+			})
+		}
+	}
+	s.Pause()
+	for _, err := range []error{
+		u.Send(c, 1, 3, slices.Concat(get, set, get)),
+		u.Send(c, 4, 1, set),
+		u.SendScript(c, 5, &redoubt.Cmd{Script: script, Keys: []string{"k"}, Flags: redoubt.ReadOnly}),
+		u.SendScript(c, 6, &redoubt.Cmd{Script: script, Keys: []string{"k"}}),
+		u.WithTimeout(0).Whole().Send(c, 7, 3, slices.Concat(resp.AppendCommand(nil, "MULTI"), get, resp.AppendCommand(nil, "EXEC"))),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	u.Flush()
+	await.Soon(t, "they have left", func() bool { return u.Stats().Pending == 0 })
+	lose(t, s, u)
+	lost(2, 4, 6, 7, 8, 9)
+	s.Restart()
+	s.CLI("SCRIPT", "LOAD", script.Source())
+	for _, tag := range []uint64{1, 3, 5} {
+		c.want(t, tag, "$1\r\nv\r\n")
+	}
+	// Later reads on the next connection, too.
+	s.Pause()
+	if err := u.Send(c, 10, 1, get); err != nil {
+		t.Fatal(err)
+	}
+	u.Flush()
+	await.Soon(t, "it has left", func() bool { return u.Stats().Pending == 0 })
+	s.Kill()
+	await.Soon(t, "the connection is lost", func() bool { return u.Stats().Losses == 2 })
+	s.Restart()
+	c.want(t, 10, "$1\r\nv\r\n")
 }

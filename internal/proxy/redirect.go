@@ -59,6 +59,7 @@ type moves struct {
 type hops struct {
 	moved int
 	down  int // to the same node, because the cluster was down
+	lost  int // because a connection was lost
 }
 
 var (
@@ -220,6 +221,19 @@ func ownerOf(h ReplyHandler) ReplyHandler {
 		return o.Owner()
 	}
 	return h
+}
+
+// onlyReads reports whether a command, of those that travel on shared connections, may run twice.
+func onlyReads(command []byte) bool {
+	scanner := resp.CommandScanner{Limits: unlimited}
+	if n, err := scanner.Next(command); n == 0 || err != nil {
+		return false
+	}
+	r := rediscmd.Find(scanner.Args()[0])
+	if r != nil {
+		r = r.Of(scanner.Args())
+	}
+	return r != nil && r.Has(rediscmd.Readonly) && !r.Has(rediscmd.Blocking)
 }
 
 // runsScript reports whether a command runs a script of a client.

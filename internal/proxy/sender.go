@@ -37,7 +37,7 @@ func (t Sender) Rationed() Sender {
 
 func (t Sender) request(c ReplyHandler, tag uint64, n int) request {
 	e := request{handler: c, tag: tag, n: n, timeout: t.timeout}
-	if t.whole && t.u.opts.clustered != nil {
+	if t.whole && (t.u.opts.clustered != nil || t.u.opts.patience > 0) {
 		e.moves = &moves{whole: true}
 	}
 	return e
