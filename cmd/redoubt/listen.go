@@ -31,7 +31,7 @@ type frontend struct {
 }
 
 func (f *frontend) flags(flags *pflag.FlagSet) {
-	flags.StringSliceVar(&f.listen, "listen", []string{"127.0.0.1:6380"}, "`addresses` for Redis clients, separated by commas or each with its own --listen: host:port, tls://host:port or unix:/path; an address that other machines can reach needs a password")
+	flags.StringSliceVar(&f.listen, "listen", []string{"127.0.0.1:6380"}, "`addresses` for Redis clients, separated by commas or each with its own --listen: host:port, tls://host:port, unix:/path or tls://unix:/path; an address that other machines can reach needs a password")
 	flags.StringVar(&f.tls.Cert, "tls-cert-file", "", "`file` with the certificate of the tls:// addresses and the chain to its authority, in PEM; the server reads it again when it changes and on SIGHUP")
 	flags.StringVar(&f.tls.Key, "tls-key-file", "", "`file` with the key of that certificate, in PEM")
 	flags.StringVar(&f.tls.CA, "tls-ca-cert-file", "", "`file` with the authorities that sign clients' certificates, in PEM; with it clients of the tls:// addresses need a certificate")
@@ -65,14 +65,14 @@ const tlsAddress = "tls://"
 func (f *frontend) check() error {
 	var errs []error
 	if len(f.listen) == 0 {
-		errs = append(errs, errors.New("listen is empty; want host:port, tls://host:port or unix:/path"))
+		errs = append(errs, errors.New("listen is empty; want host:port, tls://host:port, unix:/path or tls://unix:/path"))
 	}
 	encrypted := false
 	for _, a := range f.listen {
 		rest, isTLS := strings.CutPrefix(a, tlsAddress)
 		encrypted = encrypted || isTLS
-		if err := listenAddress("listen", rest); err != nil || rest == "" || isTLS && strings.HasPrefix(rest, "unix:") {
-			errs = append(errs, errors.New("listen has a URL, a user or an empty address; want host:port, tls://host:port or unix:/path"))
+		if err := listenAddress("listen", rest); err != nil || rest == "" {
+			errs = append(errs, errors.New("listen has a URL, a user or an empty address; want host:port, tls://host:port, unix:/path or tls://unix:/path"))
 		}
 	}
 	if len(errs) > 0 {

@@ -27,11 +27,11 @@ func startDoors(t *testing.T, ours *certtest.Authority, args ...string) (s *serv
 	t.Helper()
 	socket = filepath.Join(t.TempDir(), "s")
 	s = startServing(t, append([]string{
-		"--listen=127.0.0.1:0", "--listen=tls://127.0.0.1:0,unix:" + socket,
+		"--listen=127.0.0.1:0", "--listen=tls://127.0.0.1:0,unix:" + socket, "--listen=tls://unix:" + socket + "s",
 		"--tls-cert-file", ours.File("server.crt"), "--tls-key-file", ours.File("server.key"),
 	}, args...)...)
 	all := strings.Split(s.addr, ", ")
-	if len(all) != 3 || !strings.HasPrefix(all[1], tlsAddress) || all[2] != socket {
+	if len(all) != 4 || !strings.HasPrefix(all[1], tlsAddress) || all[2] != socket || all[3] != tlsAddress+socket+"s" {
 		t.Fatalf("it says listen=%q", s.addr)
 	}
 	return s, all[0], strings.TrimPrefix(all[1], tlsAddress), socket
@@ -79,7 +79,12 @@ func TestServeTLS(t *testing.T) {
 			if got, err := get(redis.Options{Network: "unix", Addr: socket}); got != "v" {
 				t.Errorf("unix: %q, %v", got, err)
 			}
-			for what, o := range map[string]redis.Options{"plain text": {Addr: encrypted}, "no certificate": {Addr: encrypted, TLSConfig: ours.Client("")}} {
+			named := ours.Client("user")
+			named.ServerName = "127.0.0.1" // a socket has no name that a certificate could have
+			if got, err := get(redis.Options{Network: "unix", Addr: socket + "s", TLSConfig: named}); got != "v" {
+				t.Errorf("unix with TLS: %q, %v", got, err)
+			}
+			for what, o := range map[string]redis.Options{"plain text on the socket": {Network: "unix", Addr: socket + "s"}, "plain text": {Addr: encrypted}, "no certificate": {Addr: encrypted, TLSConfig: ours.Client("")}} {
 				if _, err := get(o); err == nil {
 					t.Errorf("%s was let in on the address with TLS", what)
 				}
@@ -178,7 +183,7 @@ func TestListenRefuses(t *testing.T) {
 	ours.Sign("other")
 	files := "--tls-cert-file=" + ours.File("server.crt") + " --tls-key-file=" + ours.File("server.key")
 	for _, c := range []struct{ args, want string }{
-		{"--listen=", "listen is empty; want host:port, tls://host:port or unix:/path"},
+		{"--listen=", "listen is empty; want host:port, tls://host:port, unix:/path or tls://unix:/path"},
 		{"--listen=tls://", "listen has a URL, a user or an empty address"},
 		{"--listen=redis://127.0.0.1:1", "listen has a URL"},
 		{"--listen=me@127.0.0.1:1", "listen has a URL"},
