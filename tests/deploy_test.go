@@ -296,6 +296,36 @@ type values = map[string]any
 
 // testChart renders the chart as helm does: with Go templates and the functions of sprig.
 func testChart(t *testing.T, redoubt string) {
+	// helm refuses values that the schema doesn't have, so it must have all.
+	type schema struct {
+		Properties map[string]schema
+	}
+	var described schema
+	if err := json.Unmarshal([]byte(readFile(t, "../deploy/helm/redoubt/values.schema.json")), &described); err != nil {
+		t.Fatal(err)
+	}
+	var defaults values
+	if err := yaml.Unmarshal([]byte(readFile(t, "../deploy/helm/redoubt/values.yaml")), &defaults); err != nil {
+		t.Fatal(err)
+	}
+	var compare func(path string, v values, s schema)
+	compare = func(path string, v values, s schema) {
+		for name := range s.Properties {
+			if _, there := v[name]; !there && path+name != "global" {
+				t.Errorf("values.schema.json has %s%s, and values.yaml does not", path, name)
+			}
+		}
+		for name, value := range v {
+			is, there := s.Properties[name]
+			if !there {
+				t.Errorf("values.yaml has %s%s, and values.schema.json does not", path, name)
+			}
+			if inner, ok := value.(values); ok && is.Properties != nil {
+				compare(path+name+".", inner, is)
+			}
+		}
+	}
+	compare("", defaults, described)
 	secret := values{"password": values{"existingSecret": "mine", "key": "pw"}}
 	for name, c := range map[string]struct {
 		given values
