@@ -298,7 +298,8 @@ type values = map[string]any
 func testChart(t *testing.T, redoubt string) {
 	// helm refuses values that the schema doesn't have, so it must have all.
 	type schema struct {
-		Properties map[string]schema
+		AdditionalProperties *bool
+		Properties           map[string]schema
 	}
 	var described schema
 	if err := json.Unmarshal([]byte(readFile(t, "../deploy/helm/redoubt/values.schema.json")), &described); err != nil {
@@ -320,7 +321,7 @@ func testChart(t *testing.T, redoubt string) {
 			if !there {
 				t.Errorf("values.yaml has %s%s, and values.schema.json does not", path, name)
 			}
-			if inner, ok := value.(values); ok && is.Properties != nil {
+			if inner, ok := value.(values); ok && is.AdditionalProperties != nil {
 				compare(path+name+".", inner, is)
 			}
 		}
