@@ -276,6 +276,9 @@ func (s *Session) Begin(name string, args [][]byte) {
 		s.asName, s.lastAs = name, s.e.commandStats.named(name)
 	}
 	s.as, s.asArgs, s.ran = s.lastAs, args, false
+	if s.asTimed = s.as.calls[s.stripe].n.Load()%sampleEvery == 0; s.asTimed {
+		s.asBegan = clockNow()
+	}
 }
 
 // End says that the command of Begin has its reply. A command for which the engine ran nothing counts only if
@@ -283,6 +286,9 @@ func (s *Session) Begin(name string, args [][]byte) {
 func (s *Session) End(answered bool) { //nolint:revive // the parameter is the state
 	if answered && !s.ran {
 		s.as.calls[s.stripe].n.Add(1)
+		if s.asTimed {
+			s.as.observe(clockNow()-s.asBegan, sampleEvery)
+		}
 	}
 	s.as, s.asArgs = nil, nil
 }

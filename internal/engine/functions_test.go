@@ -306,11 +306,12 @@ func TestRestoreHasOneDeadline(t *testing.T) {
 	}
 	turns := 1 << 16 // of a library that takes a fifth of the time
 	for {
-		reply, took := do("FUNCTION", "LOAD", "REPLACE", slow("one", turns))
-		if reply[0] == '-' {
-			t.Fatalf("%d turns: %q", turns, reply)
+		quickest := loadTimeout
+		for range 5 { // one alone may have waited for a processor
+			_, took := do("FUNCTION", "LOAD", "REPLACE", slow("one", turns))
+			quickest = min(quickest, took)
 		}
-		if took > loadTimeout/10 {
+		if quickest > loadTimeout/10 {
 			break
 		}
 		turns *= 2

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/redoubt-go/redoubt/internal/rediscmd"
 	"github.com/redoubt-go/redoubt/internal/resp"
@@ -58,12 +59,14 @@ type Session struct {
 	seen  uint64 // the position in the log that the replies depend on
 	later bool   // SyncLater was called
 
-	stripe int           // of commandStats
-	as     *commandStats // of the command for which scripts run: see Begin; nil: none
-	asArgs [][]byte
-	asName string        // that of lastAs
-	lastAs *commandStats // of the latest Begin
-	ran    bool          // a command has run since Begin
+	stripe  int           // of commandStats
+	as      *commandStats // of the command for which scripts run: see Begin; nil: none
+	asArgs  [][]byte
+	asName  string        // that of lastAs
+	lastAs  *commandStats // of the latest Begin
+	ran     bool          // a command has run since Begin
+	asTimed bool          // Begin read the clock
+	asBegan time.Duration
 
 	replies    replyMode
 	quitting   bool // no command follows the one at hand

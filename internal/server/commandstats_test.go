@@ -52,8 +52,8 @@ func TestCommandsCountByName(t *testing.T) {
 	if !found {
 		t.Errorf("SLOWLOG GET: %v", c.SlowLogGet(ctx, -1).Val())
 	}
-	histogram, err := c.Do(ctx, "LATENCY", "HISTOGRAM", "cl.throttle", "strlen").Slice()
-	if err != nil || len(histogram) != 4 || histogram[0] != "cl.throttle" || histogram[2] != "strlen" {
+	histogram, err := c.Do(ctx, "LATENCY", "HISTOGRAM", "cl.throttle", "client|id", "strlen").Slice()
+	if err != nil || len(histogram) != 6 || histogram[0] != "cl.throttle" || histogram[2] != "client|id" || histogram[4] != "strlen" {
 		t.Fatalf("LATENCY HISTOGRAM: %v %v", histogram, err)
 	}
 	if of, ok := histogram[1].([]any); !ok || len(of) != 4 || of[1] != int64(1) {
