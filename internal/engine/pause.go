@@ -56,6 +56,9 @@ func (p *pausing) ran(was *pause) {
 	}
 }
 
+// Holds reports whether commands may have to wait, because of CLIENT PAUSE or a slow script.
+func (s *Session) Holds() bool { return s.e.pausing.now.Load() != nil || s.e.scripts.slow.Load() > 0 }
+
 // held returns the pause that holds a command back, or nil.
 func (s *Session) held(args [][]byte) *pause {
 	p := s.e.pausing.now.Load()

@@ -53,6 +53,8 @@ type counter interface {
 	End(answered bool)
 	// SetNamer sets the function that returns the client's name.
 	SetNamer(name func() string)
+	// Holds reports whether commands may have to wait, because of CLIENT PAUSE or a slow script.
+	Holds() bool
 }
 
 // inprocess is the route to an engine in this process: commands run in the goroutine that reads
@@ -120,7 +122,15 @@ func (r *inprocess) run(h *handler, args [][]byte, raw []byte) {
 	r.direct.run(h, args, raw)
 }
 
-func (r *inprocess) carries(*handler, []byte) bool { return false }
+// carries has the engine answer PING while it may hold clients back: then PING waits or says BUSY, as Redis has it.
+func (r *inprocess) carries(h *handler, raw []byte) bool {
+	if h.name != "ping" || r.counter == nil || !r.counter.Holds() {
+		return false
+	}
+	r.as(Passed)
+	r.carrier.forward(raw, nil)
+	return true
+}
 
 func (r *inprocess) client(sub string, args [][]byte, raw []byte) bool {
 	if sub == "pause" || sub == "unpause" {

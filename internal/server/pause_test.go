@@ -11,7 +11,7 @@ import (
 // TestPingWhilePaused: PING waits for the end of CLIENT PAUSE, as Redis has it, and doesn't where
 // that holds back writes alone.
 //
-// Promise: In front of one server, CLIENT PAUSE holds the answer to PING back.
+// Promise: In front of one server and on the engine, CLIENT PAUSE holds the answer to PING back.
 func TestPingWhilePaused(t *testing.T) {
 	backend := redistest.Start(t)
 	_, addr := start(t, backend.URL())
@@ -43,10 +43,16 @@ func TestPingWhilePaused(t *testing.T) {
 	eventually(t, "PING says that the server is gone", func() bool { return strings.HasPrefix(b.do("PING"), "-ERR redoubt: ") })
 }
 
-// TestPauseInTransaction: on the engine CLIENT PAUSE and UNPAUSE run with EXEC, as on a real server.
-func TestPauseInTransaction(t *testing.T) {
+// TestPauseOfEngine: on the engine CLIENT PAUSE holds PING back, too. PAUSE and UNPAUSE run with EXEC, as on a real
+// server.
+func TestPauseOfEngine(t *testing.T) {
 	_, addr := start(t, engineURL(t))
 	w, other := dial(t, addr), dial(t, addr)
+	began := time.Now()
+	w.want("+OK\r\n", "CLIENT PAUSE 200 ALL")
+	if other.want("+PONG\r\n", "PING"); time.Since(began) < 200*time.Millisecond {
+		t.Errorf("PING was answered %v after CLIENT PAUSE 200", time.Since(began))
+	}
 	w.want("+OK\r\n", "MULTI")
 	w.want("+QUEUED\r\n", "CLIENT PAUSE 100000 WRITE")
 	other.want("+OK\r\n", "SET k v")
