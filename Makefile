@@ -233,8 +233,8 @@ $(HELM):
 	$(call build-tool,helm.sh/helm/v3/cmd/helm@$(HELM_VERSION))
 
 .PHONY: redis-suite
-redis-suite: ## Runs Redis 7.0's own tests on the engine: SUITE=/path/to/redis [UNITS="unit/sort"]
-	go run ./internal/test/redissuite -source "$(SUITE)" $(UNITS)
+redis-suite: ## Runs Redis 7.0's own tests on the engine: SUITE=/path/to/redis [UNITS="unit/sort"] [THROUGH=1: through the server]
+	go run ./internal/test/redissuite -source "$(SUITE)" $(if $(THROUGH),-through) $(UNITS)
 
 # The server is built without the race detector unless RACE=1: the detector takes so much memory that the
 # limits could not be checked. RACE is set to -race above wherever there is a C compiler, so compare with 1.

@@ -20,12 +20,12 @@ import (
 // Up to 16 MiB of replies wait to be read; beyond that Write waits. A connection with 64 MiB of
 // unread messages is closed.
 func (e *Engine) Open(context.Context) (net.Conn, error) {
-	return e.connect(localAddr{}, localAddr{}, nil, nil)
+	return e.connect(localAddr{}, localAddr{}, nil, nil, true)
 }
 
-// OpenFor is [Engine.Open] for a client whose scripts have limits. MONITOR, SLOWLOG and CLIENT LIST show its addresses.
+// OpenFor is [Engine.Open] for another connection of a client with a session, whose scripts have limits. MONITOR, SLOWLOG and CLIENT LIST show its addresses.
 func (e *Engine) OpenFor(_ context.Context, client net.Conn, l Limits) (net.Conn, error) {
-	return e.connect(client.RemoteAddr(), client.LocalAddr(), nil, l)
+	return e.connect(client.RemoteAddr(), client.LocalAddr(), nil, l, false)
 }
 
 // Name is how errors call the engine as a back end.
@@ -38,7 +38,7 @@ func (e *Engine) Database() int { return 0 }
 // It closes conn. It has no limits, no authentication and no TLS: internal/server has those.
 func (e *Engine) ServeConn(conn net.Conn) error {
 	defer conn.Close()
-	c, err := e.connect(conn.RemoteAddr(), conn.LocalAddr(), nil, nil)
+	c, err := e.connect(conn.RemoteAddr(), conn.LocalAddr(), nil, nil, true)
 	if err != nil {
 		return err
 	}
@@ -105,7 +105,8 @@ type clientConn struct {
 	readBy, writeBy deadline
 }
 
-func (e *Engine) connect(remote, local net.Addr, group *Group, limits Limits) (*clientConn, error) {
+// connect opens a connection. client says that nothing else counts its peer as a client.
+func (e *Engine) connect(remote, local net.Addr, group *Group, limits Limits, client bool) (*clientConn, error) { //nolint:revive // callers say which
 	if e.closed.Load() {
 		return nil, ErrClosed
 	}
@@ -116,6 +117,9 @@ func (e *Engine) connect(remote, local net.Addr, group *Group, limits Limits) (*
 	c.s.SyncLater()
 	c.s.client.set(remote.String(), local.String(), c.end)
 	c.s.OnPush(c.push)
+	if client {
+		e.clients.count(c.s)
+	}
 	if e.closed.Load() { // Close may not have seen the session
 		c.end()
 		return nil, ErrClosed

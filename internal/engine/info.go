@@ -91,7 +91,7 @@ func newRunID() string { return randid.Hex(20) }
 
 func (e *Engine) infoClients(c *call, b *strings.Builder) {
 	e.clients.mu.Lock()
-	connected := len(e.clients.byID)
+	connected := e.clients.n
 	e.clients.mu.Unlock()
 	fmt.Fprintf(b, "connected_clients:%d\r\ntracking_clients:%d\r\nblocked_clients:%d\r\n", connected, e.tracking.n.Load(), e.stats.blocked.Load())
 	if e.opts.ClientMemory != nil {

@@ -73,6 +73,7 @@ type Session struct {
 	monitoring atomic.Bool
 	tracker    atomic.Pointer[tracker]
 	client     clientInfo
+	counted    bool // by clients, whose mu guards this
 }
 
 // Session opens a session in RESP2 and database 0.
@@ -359,6 +360,7 @@ type clients struct {
 	mu   sync.Mutex
 	next int64
 	byID map[int64]*Session
+	n    int // of these, those that are clients: not the program's own, nor another connection of a client
 }
 
 func (cl *clients) add(s *Session) int64 {
@@ -379,6 +381,18 @@ func (cl *clients) number() int64 {
 func (cl *clients) remove(s *Session) {
 	cl.mu.Lock()
 	delete(cl.byID, s.id)
+	if s.counted {
+		s.counted = false
+		cl.n--
+	}
+	cl.mu.Unlock()
+}
+
+// count counts s as a client in INFO.
+func (cl *clients) count(s *Session) {
+	cl.mu.Lock()
+	s.counted = true
+	cl.n++
 	cl.mu.Unlock()
 }
 
@@ -389,6 +403,7 @@ func (e *Engine) SessionFor(client net.Conn) *Session {
 	s := e.Session()
 	s.SyncLater()
 	s.client.set(client.RemoteAddr().String(), client.LocalAddr().String(), nil)
+	e.clients.count(s)
 	return s
 }
 

@@ -388,3 +388,24 @@ func TestClientListOfState(t *testing.T) {
 		`)
 	})
 }
+
+// TestConnectedClients: on the engine INFO counts each client once, whatever connections it needs inside, and nothing
+// that is the server's own.
+func TestConnectedClients(t *testing.T) {
+	_, addr := start(t, engineURL(t))
+	w, inTransaction, subscriber := dial(t, addr), dial(t, addr), dial(t, addr)
+	want := func(n int) {
+		t.Helper()
+		eventually(t, fmt.Sprint("there are ", n, " clients"), func() bool {
+			return strings.Contains(w.do("INFO", "clients"), fmt.Sprintf("connected_clients:%d\r\n", n))
+		})
+	}
+	inTransaction.want("+OK\r\n", "MULTI")
+	subscriber.do("SUBSCRIBE", "news")
+	want(3)
+	_ = subscriber.conn.Close()
+	want(2)
+	inTransaction.want("+OK\r\n", "DISCARD")
+	_ = inTransaction.conn.Close()
+	want(1)
+}

@@ -50,7 +50,7 @@ func start(tb testing.TB, url string, change ...func(o *server.Options)) (*serve
 	opts := server.Options{Backend: backend}
 	if e, ok := inProcess.Load(url); ok {
 		e := e.(*engine.Engine)
-		way, opts.Backend, opts.Sessions = e, e, func(c net.Conn) server.Session { return e.SessionFor(c) }
+		way, opts.Backend, opts.Sessions = e, e.Group(), func(c net.Conn) server.Session { return e.SessionFor(c) }
 	}
 	client, err := redoubt.New(way, redoubt.Options{})
 	if err != nil {

@@ -22,6 +22,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime/pprof"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -37,8 +38,13 @@ var units = []string{
 	"unit/type/set", "unit/type/zset", "unit/type/hash", "unit/type/stream", "unit/type/stream-cgroups",
 	"unit/keyspace", "unit/scan", "unit/expire", "unit/multi", "unit/bitops", "unit/bitfield",
 	"unit/hyperloglog", "unit/geo", "unit/pubsub", "unit/pubsubshard", "unit/sort", "unit/protocol",
-	"unit/auth", "unit/info", "unit/scripting", "unit/functions", "unit/tracking", "unit/dump",
+	"unit/scripting", "unit/functions", "unit/tracking", "unit/dump",
 	"unit/maxmemory", // the last: it leaves a limit behind
+}
+
+// serverUnits are about what the server has, and run only through it.
+var serverUnits = []string{
+	"unit/acl", "unit/acl-v2", "unit/auth", "unit/info", "unit/slowlog", "unit/latency-monitor", "unit/introspection", "unit/introspection-2", "unit/other", "unit/pause",
 }
 
 // excluded are the tags of tests that need what no embedded engine has: DEBUG,
@@ -80,8 +86,11 @@ func run(ctx context.Context, source, serve, keep string, limit time.Duration, t
 	}
 	if len(only) == 0 {
 		only = units
+		if through {
+			only = slices.Concat(serverUnits, units)
+		}
 	}
-	known, err := readKnown(knownText)
+	known, err := readKnown(knownText, through)
 	if err != nil {
 		return err
 	}

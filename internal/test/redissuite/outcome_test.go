@@ -18,7 +18,7 @@ const output = "\x1b[1;37;49mTesting unit/x\x1b[0m\n" +
 	"*** [\x1b[0;31;49merr\x1b[0m]: B in tests/unit/x.tcl\n"
 
 func TestOutcome(t *testing.T) {
-	known, err := readKnown("# unit, test, reason\n\nunit/x\tB\tno streams\nunit/x\tA, with (parentheses)\told\nunit/y\tC\telsewhere\n")
+	known, err := readKnown("# unit, test, reason\n\nunit/x\tB\tno streams\nunit/x\tA, with (parentheses)\told\nunit/y\tC\telsewhere\nserve:unit/x\tD\tby the server\nloop:unit/x\tE\tby the engine\n", false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,11 +40,11 @@ func TestOutcome(t *testing.T) {
 }
 
 func TestKnownHasReasons(t *testing.T) {
-	if _, err := readKnown(knownText); err != nil {
+	if _, err := readKnown(knownText, true); err != nil {
 		t.Error(err)
 	}
 	for _, text := range []string{"unit/x\tB", "unit/x\tB\t", "unit/x B why"} {
-		if _, err := readKnown(text); err == nil {
+		if _, err := readKnown(text, false); err == nil {
 			t.Errorf("%q was taken", text)
 		}
 	}
