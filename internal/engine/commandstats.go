@@ -276,7 +276,7 @@ func (s *Session) Begin(name string, args [][]byte) {
 		s.asName, s.lastAs = name, s.e.commandStats.named(name)
 	}
 	s.as, s.asArgs, s.ran = s.lastAs, args, false
-	if s.asTimed = s.as.calls[s.stripe].n.Load()%sampleEvery == 0; s.asTimed {
+	if s.asTimed = s.e.slow.exact.Load() || s.as.calls[s.stripe].n.Load()%sampleEvery == 0; s.asTimed {
 		s.asBegan = clockNow()
 	}
 }
@@ -287,10 +287,27 @@ func (s *Session) End(answered bool) { //nolint:revive // the parameter is the s
 	if answered && !s.ran {
 		s.as.calls[s.stripe].n.Add(1)
 		if s.asTimed {
-			s.as.observe(clockNow()-s.asBegan, sampleEvery)
+			s.answered(clockNow() - s.asBegan)
 		}
 	}
 	s.as, s.asArgs = nil, nil
+}
+
+// answered notes how long a command took that the caller has answered. The slow log has no arguments that may be
+// passwords.
+func (s *Session) answered(took time.Duration) {
+	weight := int64(sampleEvery)
+	if s.e.slow.exact.Load() {
+		weight = 1
+	}
+	s.as.observe(took, weight)
+	cmd := s.find(s.asArgs[0])
+	if cmd == nil {
+		return
+	}
+	if cmd = cmd.resolve(s.asArgs); cmd != nil && !strings.HasPrefix(cmd.Name, "auth") && !strings.HasPrefix(cmd.Name, "hello") && !strings.HasPrefix(cmd.Name, "acl") {
+		s.e.took(&call{e: s.e, s: s}, cmd, s.asArgs, took)
+	}
 }
 
 func (e *Engine) infoCommands(_ *call, b *strings.Builder) {

@@ -11,7 +11,7 @@ import (
 // TestPingWhilePaused: PING waits for the end of CLIENT PAUSE, as Redis has it, and doesn't where
 // that holds back writes alone.
 //
-// Promise: In front of one server and on the engine, CLIENT PAUSE holds the answer to PING back.
+// Promise: In front of one server, CLIENT PAUSE holds the answer to PING back.
 func TestPingWhilePaused(t *testing.T) {
 	backend := redistest.Start(t)
 	_, addr := start(t, backend.URL())
@@ -45,6 +45,8 @@ func TestPingWhilePaused(t *testing.T) {
 
 // TestPauseOfEngine: on the engine CLIENT PAUSE holds PING back, too. PAUSE and UNPAUSE run with EXEC, as on a real
 // server.
+//
+// Promise: On the engine, CLIENT PAUSE holds back clients of the server, PING too.
 func TestPauseOfEngine(t *testing.T) {
 	_, addr := start(t, engineURL(t))
 	w, other := dial(t, addr), dial(t, addr)
