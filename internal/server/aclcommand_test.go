@@ -222,7 +222,7 @@ func TestSetUserIsRedis(t *testing.T) {
 		{"ACL", "SETUSER", "a", "(+get", "~x)"}, {"ACL", "SETUSER", "a", "(+get ~y)"}, {"ACL", "SETUSER", "a", "(+get", "~x"}, {"ACL", "SETUSER", "a", "(nonsense)"}, {"ACL", "SETUSER", "a", "()"},
 		{"ACL", "SETUSER", "a", "~with blank"}, {"ACL", "SETUSER", "a", "off", "+nosuch"}, {"ACL", "SETUSER", "a", "skip-sanitize-payload"}, {"ACL", "SETUSER", "a", ">with blank", "<pw"},
 		{"ACL", "SETUSER", "with blank", "on"}, {"ACL", "SETUSER", "nul\x00", "on"}, {"ACL", "SETUSER"}, {"ACL", "SETUSER", "a", "nopass"}, {"ACL", "SETUSER", "a", "clearselectors"},
-		{"ACL", "SETUSER", "b", "reset", "on", ">x", "+@all", "-@dangerous"}, {"ACL", "SETUSER", "b", "nocommands", "+get", "+set"}, {"ACL", "SETUSER", "a", "reset"},
+		{"ACL", "SETUSER", "b", "reset", "on", ">x", "+@all", "-@dangerous"}, {"ACL", "SETUSER", "b", "nocommands", "+get"}, {"ACL", "SETUSER", "a", "reset"},
 		{"ACL", "DELUSER", "default"}, {"ACL", "DELUSER", "a", "default"}, {"ACL", "DELUSER"}, {"ACL", "DELUSER", "nosuch", "a"}, {"ACL", "DELUSER", "a"},
 		{"ACL", "GENPASS", "0"}, {"ACL", "GENPASS", "4097"}, {"ACL", "GENPASS", "x"}, {"ACL", "GENPASS", "1", "2"}, {"ACL", "HELP"}, {"ACL", "HELP", "x"}, {"ACL", "NOSUCH"}, {"ACL"},
 	} {

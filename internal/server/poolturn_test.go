@@ -72,13 +72,13 @@ const floodEach = 12
 
 var floodValue = strings.Repeat("v", 50<<10)
 
-// flood pauses redis-2 and has many clients send it floodEach small commands each, 24 MB in all,
-// more than waits for a server.
+// flood pauses redis-2 and has many clients send it floodEach small commands each, 42 MB in all,
+// more than waits for a server and what the kernel may take, which is up to 10 MB.
 func (p *poolOf) flood(t *testing.T) (clients []*wire, wg *sync.WaitGroup) {
 	t.Helper()
 	p.nodes[1].Pause()
 	wg = new(sync.WaitGroup)
-	for i := range 40 {
+	for i := range 70 {
 		w := dial(t, p.addr)
 		clients = append(clients, w)
 		commands := bytes.Repeat(resp.AppendCommand(nil, "APPEND", onNode(t, p, i), floodValue), floodEach)
