@@ -172,7 +172,7 @@ func openEmbedded(ctx context.Context, s storage, prefix string, log *slog.Logge
 	}
 	keeper.follow(e)
 	b := &backend{
-		name: embeddedName, raw: e, durability: s.durability(), inMemory: s.dir == "", saveErr: e.SaveErr, engine: e, fsyncs: s.fsyncs,
+		name: embeddedName, raw: e.Group(), durability: s.durability(), inMemory: s.dir == "", saveErr: e.SaveErr, engine: e, fsyncs: s.fsyncs,
 	}
 	b.sessions = func(client net.Conn) server.Session { return e.SessionFor(client) }
 	b.closers = append(b.closers, e.Close, keeper.close)

@@ -112,6 +112,9 @@ func Lookup(name string) *Command {
 // Name returns the name as errors tell it, like client|kill.
 func (c *Command) Name() string { return c.name }
 
+// Reads reports whether the command is in the category read: it changes no key.
+func (c *Command) Reads() bool { return slices.Contains(c.categories, "read") }
+
 // Of returns what args, which begin with the name of c, run: c itself, or its subcommand.
 // It returns nil for a subcommand that is not known. It doesn't allocate.
 func (c *Command) Of(args [][]byte) *Command {

@@ -20,7 +20,7 @@ func ParseFile(file, text string) (rules map[string]string, scripted []string, e
 		fail := func(format string, args ...any) {
 			errs = append(errs, fmt.Errorf("%s:%d: "+format, append([]any{file, n}, args...)...))
 		}
-		words := strings.Fields(line)
+		words := strings.FieldsFunc(line, isBlank)
 		if len(words) == 0 || strings.HasPrefix(words[0], "#") {
 			continue
 		}

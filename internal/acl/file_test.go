@@ -70,3 +70,33 @@ func TestLineIsRedis(t *testing.T) {
 		}
 	}
 }
+
+// TestLinesReadBack: what ACL SETUSER takes, ACL SAVE writes so that it means the same when it is read.
+func TestLinesReadBack(t *testing.T) {
+	for _, rules := range [][]string{
+		{"on", ">with blank", "~a*", "+@all"}, {"~a\u00a0~*", "+get"}, {"&a\u0085b", "-@all", "+select|0"}, {"(+get ~x\u00a0y)", "#" + strings.Repeat("a", 64)},
+		{"+select|a b"}, {"+select|x\nuser evil on nopass ~* +@all"}, {"~a b"}, {"~a\x00"}, {"&a\tb"}, {"nopass", "skip-sanitize-payload", "+@all", "-@dangerous", "+info"},
+	} {
+		u, err := acl.New("name", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if u, err = u.With(rules); err != nil {
+			continue // it is refused
+		}
+		all, _, err := acl.ParseFile("file", u.Line()+"\n")
+		if err != nil || len(all) != 1 {
+			t.Errorf("%q: %q reads as %v, %v", rules, u.Line(), all, err)
+			continue
+		}
+		if back, err := acl.New("name", all["name"]); err != nil || !back.Same(u) {
+			t.Errorf("%q: %q reads as %v, %v", rules, u.Line(), back, err)
+		}
+	}
+	for _, rules := range [][]string{{"+select|a b"}, {"+select|x\nuser evil on nopass ~* +@all"}} {
+		u, _ := acl.New("name", "")
+		if _, err := u.With(rules); err == nil {
+			t.Errorf("%q is taken", rules)
+		}
+	}
+}

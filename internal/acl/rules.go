@@ -43,7 +43,7 @@ func New(name, rules string) (*User, error) {
 	if !ValidName(name) {
 		errs = append(errs, errors.New("a user's name is empty or has blanks"))
 	}
-	words := strings.Fields(rules)
+	words := strings.FieldsFunc(rules, isBlank)
 	for i := 0; i < len(words); {
 		rule, n := merge(words[i:])
 		if f := u.follow(rule); f != nil {
@@ -57,8 +57,11 @@ func New(name, rules string) (*User, error) {
 
 // ValidName reports whether a user may have this name.
 func ValidName(name string) bool {
-	return name != "" && !strings.ContainsFunc(name, func(r rune) bool { return r == 0 || r == ' ' || '\t' <= r && r <= '\r' })
+	return name != "" && !strings.ContainsFunc(name, func(r rune) bool { return r == 0 || isBlank(r) })
 }
+
+// isBlank is for what separates rules. Other blanks of Unicode may be part of them, as in Redis.
+func isBlank(r rune) bool { return r == ' ' || '\t' <= r && r <= '\r' }
 
 // With returns u with more rules, or the error of ACL SETUSER in Redis 7.0. One rule is one argument, so a password
 // may have blanks here. The error may show a password.
@@ -134,7 +137,7 @@ func (u *User) selector(rule string) *fault {
 		return wrong(syntaxError, "begins a selector that has no end; want rules in parentheses, like (%%R~pattern +get)")
 	}
 	s := newSelector()
-	for i, rule := range strings.Fields(inner) {
+	for i, rule := range strings.FieldsFunc(inner, isBlank) {
 		if f := s.follow(rule); f != nil {
 			return wrong(f.kind, "is a selector whose rule %d %s", i+1, f.text)
 		}
@@ -338,7 +341,7 @@ func (s *selector) first(rule string, c *Command, argument string, yes bool) *fa
 		return wrong(unknownName, "is %q, and %s has no subcommands; a first argument can only be allowed", rule, c.name)
 	case strings.Contains(argument, "|"):
 		return wrong(unknownName, "is %q; want +command|argument", rule)
-	case argument == "":
+	case argument == "", blank(argument):
 		return wrong(syntaxError, "is %q; want +command|argument", rule)
 	}
 	if s.firsts == nil {

@@ -81,7 +81,6 @@ type clientConn struct {
 	scanner  resp.CommandScanner
 	in       []byte // not yet a command, or behind one that waits
 	wait     *Wait
-	unpause  func() // not nil while CLIENT PAUSE holds the next command back; ends that
 	w        []byte // replies not yet in out
 	unsynced int    // commands that they answer
 	account  Account
@@ -150,9 +149,9 @@ func (c *clientConn) Write(p []byte) (int, error) {
 	}
 	c.run.Lock()
 	defer c.unlock()
-	if c.waits() || len(c.in) > 0 {
+	if c.wait != nil || len(c.in) > 0 {
 		c.in = append(c.in, p...)
-		if !c.waits() {
+		if c.wait == nil {
 			c.in = c.in[:copy(c.in, c.in[c.process(c.in):])]
 		}
 	} else {
@@ -169,7 +168,7 @@ func (c *clientConn) noteBacklog() {
 		c.in = nil
 	}
 	n := 0
-	if c.waits() {
+	if c.wait != nil {
 		n = len(c.in)
 	}
 	if !c.inHeld.set(c.account, cap(c.in)) {
@@ -208,24 +207,18 @@ func (c *clientConn) isOver() bool {
 // close ends the session. run is held.
 func (c *clientConn) close() {
 	c.over, c.in, c.w = true, nil, nil
-	if c.unpause != nil {
-		c.unpause()
-	}
 	if !c.closed {
 		c.closed = true
 		c.s.Close()
 	}
 }
 
-// waits reports whether a command waits, or is held back. run is held.
-func (c *clientConn) waits() bool { return c.wait != nil || c.unpause != nil }
-
 // process runs the commands at the beginning of buf and returns their length.
 func (c *clientConn) process(buf []byte) (n int) {
 	c.mu.Lock()
 	c.running = true
 	c.mu.Unlock()
-	for !c.over && !c.waits() && n < len(buf) {
+	for !c.over && c.wait == nil && n < len(buf) {
 		size, err := c.scanner.Next(buf[n:])
 		if err != nil {
 			c.w = resp.AppendError(c.w, "ERR "+err.Error())
@@ -234,12 +227,6 @@ func (c *clientConn) process(buf []byte) (n int) {
 		}
 		if size == 0 {
 			break
-		}
-		if c.e.pausing.now.Load() != nil {
-			if p := c.s.held(c.scanner.Args()); p != nil {
-				c.holdBack(p)
-				break
-			}
 		}
 		c.w, c.wait = c.s.Do(c.w, c.scanner.Args())
 		c.unsynced++
@@ -332,26 +319,11 @@ func (c *clientConn) resume() {
 	if c.closed {
 		return
 	}
-	if c.wait != nil {
-		c.w = c.wait.Append(c.w)
-		c.wait = nil
-	}
-	c.unpause = nil
+	c.w = c.wait.Append(c.w)
+	c.wait = nil
 	n := c.process(c.in)
 	c.in = c.in[:copy(c.in, c.in[n:])]
 	c.noteBacklog()
-}
-
-// holdBack resumes when a pause is over. run is held.
-func (c *clientConn) holdBack(p *pause) {
-	ctx, cancel := context.WithCancel(context.Background())
-	c.unpause = cancel
-	go func() {
-		defer cancel()
-		if c.s.standBy(ctx, p) {
-			c.resume()
-		}
-	}()
 }
 
 // push takes a message. Its caller holds locks.

@@ -276,7 +276,9 @@ func (s *Session) Begin(name string, args [][]byte) {
 		s.asName, s.lastAs = name, s.e.commandStats.named(name)
 	}
 	s.as, s.asArgs, s.ran = s.lastAs, args, false
-	if s.asTimed = s.e.slow.exact.Load() || s.as.calls[s.stripe].n.Load()%sampleEvery == 0; s.asTimed {
+	// Commands of the caller's own may wait for others. So does CLIENT UNBLOCK.
+	s.asTimed = (s.e.slow.exact.Load() || s.as.calls[s.stripe].n.Load()%sampleEvery == 0) && name != "client|unblock" && s.find(args[0]) != nil
+	if s.asTimed {
 		s.asBegan = clockNow()
 	}
 }

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// pausing is what CLIENT PAUSE asked for. It holds the sessions of a server's clients: those that call [Session.Run].
-// Commands that already wait go on.
+// pausing is what CLIENT PAUSE asked for. A server asks [Session.Held] before it runs a client's command, and then
+// waits. Commands that already wait go on, and so do the calls of a Go program.
 type pausing struct {
 	now atomic.Pointer[pause] // nil: none
 	mu  sync.Mutex            // for changes
@@ -59,61 +59,66 @@ func (p *pausing) ran(was *pause) {
 // Holds reports whether commands may have to wait, because of CLIENT PAUSE or a slow script.
 func (s *Session) Holds() bool { return s.e.pausing.now.Load() != nil || s.e.scripts.slow.Load() > 0 }
 
-// held returns the pause that holds a command back, or nil.
-func (s *Session) held(args [][]byte) *pause {
+// held returns the pause that holds a command back, or nil. Without args it is a command of the caller's own, which
+// writes or not.
+func (s *Session) held(args [][]byte, writes bool) *pause { //nolint:revive // it says what the command does
 	p := s.e.pausing.now.Load()
-	if p == nil || len(args) == 0 {
+	if p == nil {
 		return nil
 	}
 	if time.Until(p.until) <= 0 {
 		s.e.pausing.ran(p)
 		return nil
 	}
-	cmd := s.find(args[0])
-	if cmd == nil {
-		return nil
+	if args != nil {
+		cmd := s.find(args[0])
+		if cmd != nil {
+			cmd = cmd.resolve(args)
+		}
+		if cmd == nil || !cmd.Takes(len(args)) || strings.HasPrefix(cmd.Name, "client|") {
+			return nil // it is refused; or it may be CLIENT UNPAUSE
+		}
+		writes = writes || s.mayWrite(cmd, args)
 	}
-	if cmd = cmd.resolve(args); cmd == nil || !cmd.Takes(len(args)) || strings.HasPrefix(cmd.Name, "client|") {
-		return nil // it is refused; or it may be CLIENT UNPAUSE
-	}
-	if p.all || s.mayWrite(cmd, args) {
+	if p.all || writes {
 		return p
 	}
 	return nil
 }
 
-// mayWrite reports whether a command, or one that EXEC runs, may change keys or publish a message.
-func (s *Session) mayWrite(cmd *command, args [][]byte) bool {
-	if cmd.Name == "exec" && s.inMulti {
-		for _, q := range s.queue {
-			if s.mayWrite(q.cmd, q.args) {
-				return true
-			}
-		}
-		return false
+// Held reports whether CLIENT PAUSE holds a command of Redis back. writes is for EXEC: whether the transaction
+// does. Without args it is a command of the caller's own, which writes or not.
+func (s *Session) Held(args [][]byte, writes bool) bool { return s.held(args, writes) != nil }
+
+// MayWrite reports whether a command may change keys or publish a message.
+func (s *Session) MayWrite(args [][]byte) bool {
+	cmd := s.find(args[0])
+	if cmd != nil {
+		cmd = cmd.resolve(args)
 	}
+	return cmd != nil && cmd.Takes(len(args)) && s.mayWrite(cmd, args)
+}
+
+// AwaitPause waits while a command is held. It reports false when ctx ended first.
+func (s *Session) AwaitPause(ctx context.Context, args [][]byte, writes bool) bool {
+	for p := s.held(args, writes); p != nil; p = s.held(args, writes) {
+		if !s.e.standBy(ctx, p) {
+			return false
+		}
+	}
+	return true
+}
+
+func (s *Session) mayWrite(cmd *command, args [][]byte) bool {
 	if cmd.flags&flagScript == 0 {
 		return cmd.flags&(flagWrite|flagMayReplicate) != 0
 	}
 	return !s.e.onlyReads(cmd, args)
 }
 
-// awaitPause waits while a pause holds a command back. It reports false when ctx ended first.
-func (s *Session) awaitPause(ctx context.Context, args [][]byte) bool {
-	for {
-		p := s.held(args)
-		if p == nil {
-			return true
-		}
-		if !s.standBy(ctx, p) {
-			return false
-		}
-	}
-}
-
-func (s *Session) standBy(ctx context.Context, p *pause) bool {
-	s.e.stats.blocked.Add(1)
-	defer s.e.stats.blocked.Add(-1)
+func (e *Engine) standBy(ctx context.Context, p *pause) bool {
+	e.stats.blocked.Add(1)
+	defer e.stats.blocked.Add(-1)
 	timer := time.NewTimer(time.Until(p.until))
 	defer timer.Stop()
 	select {

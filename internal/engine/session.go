@@ -407,12 +407,9 @@ func (e *Engine) SessionFor(client net.Conn) *Session {
 	return s
 }
 
-// Run is [Session.Do], and waits for a command that has to wait, also because of CLIENT PAUSE. When ctx ends first, the command
+// Run is [Session.Do], and waits for a command that has to wait. When ctx ends first, the command
 // is given up and nothing is appended.
 func (s *Session) Run(ctx context.Context, dst []byte, args [][]byte) []byte {
-	if s.e.pausing.now.Load() != nil && !s.awaitPause(ctx, args) {
-		return dst
-	}
 	out, w := s.Do(dst, args)
 	if w == nil {
 		return out
@@ -463,9 +460,6 @@ func countsFew(args [][]byte) bool {
 // TryRun is [Session.Run] without waiting. When the command would wait, for data or for the locks
 // of other calls, nothing runs, nothing is appended, and ran is false.
 func (s *Session) TryRun(dst []byte, args [][]byte) (out []byte, ran bool) {
-	if s.e.pausing.now.Load() != nil && s.held(args) != nil {
-		return dst, false
-	}
 	out, w, ran := s.do(dst, args, true)
 	if w == nil {
 		return out, ran

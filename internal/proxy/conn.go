@@ -59,7 +59,7 @@ type request struct {
 	sent    time.Time     // when its time-out began, if there is one
 	expired bool          // answered with an error, because its reply is late
 	timeout time.Duration // 0: the conn's; negative: none
-	moves   *moves        // nil: not in a cluster, where it may be sent on
+	moves   *moves        // nil: it is never sent on, or again
 }
 
 // A conn is a connection with a queue of the requests that wait for replies.

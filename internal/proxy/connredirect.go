@@ -102,7 +102,7 @@ func (l *conn) behind(e *request) bool {
 
 // sendAgain has a request that never left wait for the next connection, if commands wait. It reports whether it did.
 func (l *conn) sendAgain(e *request) bool {
-	if !l.waits || e.moves == nil || e.handler == nil || e.expired {
+	if !l.waits || l.up.ctx.Err() != nil || e.moves == nil || e.handler == nil || e.expired {
 		return false
 	}
 	r := redirection{request: *e, commands: e.moves.commands, holds: true}
@@ -118,7 +118,7 @@ func (l *conn) sendAgain(e *request) bool {
 // does, if the command only reads. It does so once for each command: one whose reply the server can't send would be
 // lost again and again.
 func (l *conn) readAgain(e *request) bool {
-	if !l.waits || e.moves == nil || e.moves.whole || e.handler == nil || e.expired || e.moves.hops.lost > 0 {
+	if !l.waits || l.up.ctx.Err() != nil || e.moves == nil || e.moves.whole || e.handler == nil || e.expired || e.moves.hops.lost > 0 {
 		return false
 	}
 	r := redirection{holds: true, request: request{

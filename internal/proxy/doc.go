@@ -21,7 +21,8 @@
 //     all other replies of one Upstream arrive in the order of sending.
 //   - When the connection is lost, every command in flight gets one error, which says whether the
 //     command may have run.
-//   - A command whose connection was lost is never sent again.
+//   - A command whose connection was lost is never sent again. With [PoolOptions].Patience those that only
+//     read are, once, in place of the error.
 //   - While there is no connection, [Upstream.Send] fails and does not wait for one. Its error has the
 //     reason.
 //   - Pending bytes are bounded: Send waits while the back end doesn't take what was sent before.

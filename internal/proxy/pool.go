@@ -48,7 +48,8 @@ type PoolOptions struct {
 	// once it answers.
 	RetryTimeout time.Duration
 	// Patience is how long commands for a server that was lost wait for the next connection before they get
-	// an error. Commands of the same client behind them wait too; those in flight get their error at once. 0:
+	// an error. Commands of the same client behind them wait too; of those in flight, reads are sent
+	// again, once, and others get their error at once. 0:
 	// none waits. It is for a server that Sentinels replace, and for a cluster.
 	Patience time.Duration
 	// SlowLog, when set, gets the commands for which servers have let others wait.

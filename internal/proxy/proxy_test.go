@@ -264,7 +264,7 @@ func TestLostConnection(t *testing.T) {
 // appends its own number to a list. The client gets none of their replies. No number is in the list twice, and the
 // number of a command that was not sent is not in the list.
 //
-// Promise: A command whose connection was lost is never sent again.
+// Promise: A write whose connection was lost is never sent again.
 func TestLostCommandsAreNotSentAgain(t *testing.T) {
 	s := redistest.Start(t)
 	net := faultnet.New(t, s.Addr())

@@ -45,7 +45,7 @@ const (
 // unlimited is for commands that were read within a client's limits.
 var unlimited = resp.Limits{MaxBulk: math.MaxInt32, MaxArgs: math.MaxInt32, MaxCommand: math.MaxInt}
 
-// moves is the state of a request that a cluster may redirect.
+// moves is the state of a request that a cluster may redirect, or that is sent again after a lost connection.
 type moves struct {
 	commands []byte // the answered commands that done counts, and then the unanswered ones
 	done     int

@@ -106,6 +106,9 @@ func (u *Upstream) send(do func(l *conn) error) error {
 			to = next
 			continue
 		}
+		if to.redirected.held.Load() != nil { // something that goes first has come meanwhile
+			continue
+		}
 		if err = do(l); !to.ended(l, err) {
 			if to != u { // the caller flushes u
 				to.Flush()

@@ -150,7 +150,7 @@ func aclSetUser(c *session, args [][]byte) []byte {
 	for i, a := range args[1:] {
 		rules[i] = string(a)
 	}
-	if err := c.srv.setUser(string(args[0]), rules); err != nil {
+	if err := c.srv.setUser(c, string(args[0]), rules); err != nil {
 		return resp.AppendError(nil, err.Error())
 	}
 	return okRaw
@@ -163,7 +163,7 @@ func aclDelUser(c *session, args [][]byte) []byte {
 			return resp.AppendError(nil, "ERR The '"+names[i]+"' user cannot be removed")
 		}
 	}
-	return resp.AppendInt(nil, int64(c.srv.removeUsers(names)))
+	return resp.AppendInt(nil, int64(c.srv.removeUsers(c, names)))
 }
 
 // aclGenPass answers with random hexadecimal digits.
@@ -199,6 +199,9 @@ func aclLoad(c *session, _ [][]byte) []byte {
 func aclSave(c *session, _ [][]byte) []byte {
 	if c.srv.opts.UserFile == "" {
 		return resp.AppendError(nil, noUserFile)
+	}
+	if c.srv.opts.Password != "" {
+		return resp.AppendError(nil, "ERR the user '"+c.srv.standardUser()+"' has its password from the server's settings, so the file could not be read back: put that user into the file, and leave the setting out")
 	}
 	if err := c.srv.saveUsers(); err != nil {
 		c.srv.opts.Logger.Error("ACL SAVE failed", slog.Any("error", err))

@@ -271,6 +271,30 @@ func TestChangedUsers(t *testing.T) {
 	listener.expectClosed()
 	admin.want(":1\r\n", "ACL DELUSER app")
 	app.expectClosed()
+	// What is queued, or behind a command that waits, doesn't run with the rights of before.
+	admin.want("+OK\r\n", "ACL SETUSER app on >pw ~* &* +@all")
+	queued, behind, alone := login(t, addr, "app"), login(t, addr, "app"), login(t, addr, "app")
+	queued.want("+OK\r\n", "MULTI")
+	queued.want("+QUEUED\r\n", "SET k late")
+	behind.write("BLPOP list 0\r\nSET k late\r\n")
+	alone.send("BLPOP", "other", "0")
+	eventually(t, "they wait", func() bool {
+		return strings.Count(admin.do("CLIENT", "LIST"), " cmd=blpop") == 2 || strings.Contains(admin.do("INFO", "clients"), "blocked_clients:2")
+	})
+	admin.want("+OK\r\n", "ACL SETUSER app -set")
+	if got := queued.do("EXEC"); !strings.HasPrefix(got, "-EXECABORT ") {
+		t.Errorf("EXEC after the right was taken away: %q", got)
+	}
+	admin.want(":1\r\n", "RPUSH list x")
+	admin.want(":1\r\n", "RPUSH other x")
+	alone.expect("*2\r\n" + bulk("other") + bulk("x"))
+	// A client that removes its own user has its reply, and runs nothing more.
+	admin.want("+OK\r\n", "ACL SETUSER me on >pw ~* &* +@all")
+	me := login(t, addr, "me")
+	me.write("ACL DELUSER me\r\nSET k late\r\n")
+	me.expect(":1\r\n")
+	me.expectClosed()
+	admin.want(bulk("x"), "GET k")
 	admin.want("+OK\r\n", "MULTI")
 	if got := admin.do("ACL", "SETUSER", "late"); !strings.HasPrefix(got, "-ERR redoubt: ACL SETUSER is not supported inside a transaction") {
 		t.Errorf("ACL SETUSER in MULTI: %q", got)
@@ -319,6 +343,13 @@ func TestUserFile(t *testing.T) {
 	}
 	if got := admin.do("ACL", "LIST"); got != list {
 		t.Errorf("after a wrong file: %q, want %q", got, list)
+	}
+	// With a password from the settings the file could not be read back.
+	_, addr = start(t, engineURL(t), func(o *server.Options) { o.UserFile, o.Password = file, "pw" })
+	w := dial(t, addr)
+	w.want("+OK\r\n", "AUTH pw")
+	if got := w.do("ACL", "SAVE"); !strings.HasPrefix(got, "-ERR the user 'default' has its password from the server's settings") {
+		t.Errorf("ACL SAVE with a password: %q", got)
 	}
 	_, addr = start(t, engineURL(t))
 	for _, sub := range []string{"LOAD", "SAVE"} {

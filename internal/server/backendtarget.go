@@ -55,6 +55,7 @@ func (t *backendTarget) open(c *session, conn net.Conn) route {
 	r.engine.SetLimits(c.scriptLimits.of)
 	if r.counter, _ = r.engine.(counter); r.counter != nil {
 		r.counter.SetNamer(func() string { return c.info.get().name })
+		c.pauses = r.counter
 	}
 	r.lineScanner.Limits = c.srv.opts.Limits
 	return r

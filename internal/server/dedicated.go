@@ -402,7 +402,7 @@ func exec(c *session, _ [][]byte, raw []byte) {
 	d := directOf(c).dedicate() // it has been since MULTI
 	tx := c.endTransaction()
 	c.info.unwatched()
-	if tx.broken {
+	if tx.broken || tx.user != c.rights.account.user() { // it may have lost the right to what is queued
 		d.forwardExpecting(resp.AppendCommand(nil, "DISCARD"), func(dst, raw []byte) []byte {
 			if len(raw) > 0 && raw[0] == '-' && !bytes.HasPrefix(raw, []byte("-ERR DISCARD without MULTI")) {
 				return append(dst, raw...)

@@ -55,6 +55,13 @@ type counter interface {
 	SetNamer(name func() string)
 	// Holds reports whether commands may have to wait, because of CLIENT PAUSE or a slow script.
 	Holds() bool
+	// Held reports whether CLIENT PAUSE holds a command of Redis back. writes is for EXEC: whether the transaction
+	// does. Without args it is a command of the server's own, which writes or not.
+	Held(args [][]byte, writes bool) bool
+	// MayWrite reports whether a command of Redis may change keys or publish a message.
+	MayWrite(args [][]byte) bool
+	// AwaitPause waits while a command is Held. It reports false when ctx ended first.
+	AwaitPause(ctx context.Context, args [][]byte, writes bool) bool
 }
 
 // inprocess is the route to an engine in this process: commands run in the goroutine that reads

@@ -35,6 +35,7 @@ type Server struct {
 	stats    counters
 
 	users   atomic.Pointer[users]
+	saving  sync.Mutex // held while the users are written to their file
 	target  target
 	changed chan struct{} // the target wants a tick now
 

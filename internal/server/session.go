@@ -60,6 +60,7 @@ type session struct {
 	asking       atomic.Pointer[context.CancelFunc] // ends what the session waits for itself
 	waiting      atomic.Pointer[waiting]            // nil: no handler waits
 	scriptLimits scriptLimits
+	pauses       counter                     // nil: CLIENT PAUSE is not this server's
 	command      atomic.Pointer[acl.Command] // the last, as far as it is known; see note
 	marker       atomic.Pointer[string]      // of a queue, that the last command that blocks waits for
 	waited       bool                        // at the last tick, whose it is
@@ -229,6 +230,12 @@ func (c *session) process() bool {
 		}
 		if c.from+n == c.to { // who asks about the client meanwhile sees the last
 			c.note(args)
+		}
+		if c.pauses != nil {
+			c.tx.writes = c.tx.writes || c.tx.active && mayWrite(c, args)
+			if c.pauses.Holds() && !awaitPause(c, args) {
+				return false
+			}
 		}
 		c.carrier.dispatch(args, c.buf[c.from:c.from+n])
 		c.from += n

@@ -63,6 +63,46 @@ func (c *session) await(family uint8, p command.Plan) {
 	}
 }
 
+// mayWrite reports whether a command of Redis or of the server's own may change keys or publish a message.
+func mayWrite(c *session, args [][]byte) bool {
+	if h := c.srv.lookup(args[0]); h != nil && h.command != nil {
+		return !h.rights.Reads()
+	}
+	return c.pauses.MayWrite(args)
+}
+
+// awaitPause waits while CLIENT PAUSE holds the command at hand back. It reports false when the session is to end: then
+// the command has not run.
+func awaitPause(c *session, args [][]byte) bool {
+	h := c.srv.lookup(args[0])
+	var asked [][]byte // of Redis
+	writes := false
+	switch {
+	case !c.authed:
+		return true
+	case h != nil && h.command != nil:
+		writes = !h.rights.Reads()
+	default:
+		asked = args
+		writes = c.tx.writes && h != nil && h.name == "exec"
+	}
+	if !c.pauses.Held(asked, writes) {
+		return true
+	}
+	if !c.quiesce() {
+		return false
+	}
+	ctx, cancel := context.WithCancelCause(c.ctx)
+	defer cancel(nil)
+	gone, stop := c.watchConn(func(error) { cancel(errGone) })
+	over := c.pauses.AwaitPause(ctx, asked, writes)
+	stop()
+	if gone() {
+		c.out.fail(errGone)
+	}
+	return over && !gone()
+}
+
 // waitsIn counts a client that waits for others in a command of a family, until over is called. The latency of
 // the command says nothing then.
 func (c *session) waitsIn(family uint8) (over func()) {

@@ -3,6 +3,7 @@ package server
 import (
 	"bytes"
 
+	"github.com/redoubt-go/redoubt/internal/acl"
 	"github.com/redoubt-go/redoubt/internal/command"
 	"github.com/redoubt-go/redoubt/internal/proxy"
 	"github.com/redoubt-go/redoubt/internal/resp"
@@ -16,7 +17,9 @@ type transaction struct {
 	// when the back end refused one.
 	broken   bool
 	elements []element
-	answers  int // bytes of answers made here
+	writes   bool      // it has a command that may write
+	user     *acl.User // at MULTI
+	answers  int       // bytes of answers made here
 }
 
 // maxTransaction bounds the bytes of the commands and answers that are kept here until EXEC.
@@ -61,7 +64,7 @@ var (
 const execAbort = "EXECABORT Transaction discarded because of previous errors."
 
 func (c *session) beginTransaction() {
-	c.tx = transaction{active: true}
+	c.tx = transaction{active: true, user: c.rights.account.user()}
 	c.info.change(func(a *clientInfo) { a.inTransaction = true })
 }
 

@@ -131,13 +131,9 @@ func (s *Server) SetUsers(rules map[string]string, patience time.Duration) error
 
 // dismiss closes the clients whose user is no longer there.
 func (s *Server) dismiss(patience time.Duration) {
-	u := s.users.Load()
-	var others []*session
-	for _, c := range s.clients() {
-		if a := c.info.get().account; a != nil && u.byName[a.user().Name()] != a {
-			c.drain(ErrClosed)
-			others = append(others, c)
-		}
+	others := s.dismissed()
+	for _, c := range others {
+		c.drain(ErrClosed)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -173,14 +169,19 @@ func (s *Server) storeUsers(change func(was *users) (*users, error)) error {
 }
 
 // setUser changes a user or adds one, by rules as for ACL SETUSER. Redis closes the clients that listen to a channel
-// that the user has lost; this closes all of the user's that listen to any.
-func (s *Server) setUser(name string, rules []string) error {
+// that the user has lost; this closes all of the user's that listen to any. Unless the user may do all now, it also
+// closes those with commands behind one that waits: they were checked by the rights that the user had.
+func (s *Server) setUser(by *session, name string, rules []string) error {
 	if !acl.ValidName(name) {
 		return errors.New("ERR Usernames can't contain spaces or null characters")
 	}
 	deaf, err := s.changeUser(name, rules)
 	for _, c := range deaf {
-		c.kill(ErrClosed)
+		if c == by {
+			c.quit = true // with its reply
+		} else {
+			c.kill(ErrClosed)
+		}
 	}
 	return err
 }
@@ -215,11 +216,9 @@ func (s *Server) changeUser(name string, rules []string) (deaf []*session, err e
 		return nil, nil
 	}
 	a.now.Store(u)
-	if u.HearsAllOf(old) {
-		return nil, nil
-	}
+	hears := u.HearsAllOf(old)
 	for _, c := range s.sessions {
-		if c.info.get().account == a && c.route.holdings().subscribed() {
+		if c.info.get().account == a && (!hears && c.route.holdings().subscribed() || !u.MayAll() && directOf(c).own.Load() != nil && c.sent.Load() > c.out.head.Load()+1) {
 			deaf = append(deaf, c)
 		}
 	}
@@ -228,8 +227,9 @@ func (s *Server) changeUser(name string, rules []string) (deaf []*session, err e
 
 func (s *Server) standardUser() string { return cmp.Or(s.opts.Username, "default") }
 
-// removeUsers removes users, closes their clients, and returns how many there were.
-func (s *Server) removeUsers(names []string) (n int) {
+// removeUsers removes users, closes their clients at once, and returns how many there were. A client that removes its
+// own user has its reply first.
+func (s *Server) removeUsers(by *session, names []string) (n int) {
 	s.mu.Lock()
 	byName := maps.Clone(s.users.Load().byName)
 	for _, name := range names {
@@ -240,10 +240,23 @@ func (s *Server) removeUsers(names []string) (n int) {
 	}
 	s.users.Store(&users{byName: byName, standard: byName[s.standardUser()]})
 	s.mu.Unlock()
-	if n > 0 {
-		s.dismiss(time.Second)
+	for _, c := range s.dismissed() {
+		if c == by {
+			c.quit = true
+		} else {
+			c.kill(ErrClosed)
+		}
 	}
 	return n
+}
+
+// dismissed returns the clients whose user is no longer there.
+func (s *Server) dismissed() []*session {
+	u := s.users.Load()
+	return slices.DeleteFunc(s.clients(), func(c *session) bool {
+		a := c.info.get().account
+		return a == nil || u.byName[a.user().Name()] == a
+	})
 }
 
 // lines are the users as in an ACL file.
@@ -270,6 +283,8 @@ func (s *Server) loadUsers() error {
 
 // saveUsers writes the users to the file, all or nothing.
 func (s *Server) saveUsers() error {
+	s.saving.Lock()
+	defer s.saving.Unlock()
 	file := s.opts.UserFile
 	mode := os.FileMode(0o600)
 	if is, err := os.Stat(file); err == nil {

@@ -42,9 +42,12 @@ func Source(name, kind, url string, srv *server.Server, started time.Time) dashb
 	}
 }
 
-// URL returns where the clients of a listener come in, like redis://127.0.0.1:6380. tls: they speak TLS.
+// URL returns where the clients of a listener come in, like redis://127.0.0.1:6380, or as --listen has it for TLS on a
+// unix socket. tls: they speak TLS.
 func URL(a net.Addr, tls bool) string { //nolint:revive // it says which scheme
 	switch {
+	case a.Network() == "unix" && tls:
+		return "tls://unix:" + a.String()
 	case a.Network() == "unix":
 		return "unix://" + a.String()
 	case tls:
