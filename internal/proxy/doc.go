@@ -21,7 +21,7 @@
 //     all other replies of one Upstream arrive in the order of sending.
 //   - When the connection is lost, every command in flight gets one error, which says whether the
 //     command may have run.
-//   - A command whose connection was lost is never sent again. With [PoolOptions].Patience those that only
+//   - A write whose connection was lost is never sent again. With [PoolOptions].Patience commands that only
 //     read are, once, in place of the error.
 //   - While there is no connection, [Upstream.Send] fails and does not wait for one. Its error has the
 //     reason.
