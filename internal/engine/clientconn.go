@@ -113,12 +113,12 @@ func (e *Engine) connect(remote, local net.Addr, group *Group, limits Limits, cl
 	c.change.L = &c.mu
 	c.s = e.Session()
 	c.s.group, c.s.limits = group, limits
+	if client { // before others can end it
+		e.clients.count(c.s)
+	}
 	c.s.SyncLater()
 	c.s.client.set(remote.String(), local.String(), c.end)
 	c.s.OnPush(c.push)
-	if client {
-		e.clients.count(c.s)
-	}
 	if e.closed.Load() { // Close may not have seen the session
 		c.end()
 		return nil, ErrClosed
