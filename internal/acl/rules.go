@@ -73,7 +73,7 @@ func (u *User) With(rules []string) (*User, error) {
 	for i := 0; i < len(rules); {
 		rule, n := merge(rules[i:])
 		if rule != "" && rule[0] == '(' && !strings.HasSuffix(rule, ")") {
-			return nil, fmt.Errorf("ERR Unmatched parenthesis in acl selector starting at '%s'.", rules[i])
+			return nil, fmt.Errorf("ERR Unmatched parenthesis in acl selector starting at '%s'.", rules[i]) //nolint:staticcheck // as Redis
 		}
 		if f := more.follow(rule); f != nil {
 			return nil, fmt.Errorf("ERR Error in ACL SETUSER modifier '%s': %s", rule, f.kind)

@@ -277,7 +277,7 @@ func (s *Session) Begin(name string, args [][]byte) {
 	}
 	s.as, s.asArgs, s.ran = s.lastAs, args, false
 	// Commands of the caller's own may wait for others. So does CLIENT UNBLOCK.
-	s.asTimed = (s.e.slow.exact.Load() || s.as.calls[s.stripe].n.Load()%sampleEvery == 0) && name != "client|unblock" && s.find(args[0]) != nil
+	s.asTimed = (s.e.slow.exact.Load() || s.as.calls[s.stripe].n.Load()%sampleEvery == 0) && name != "client|unblock" && len(args) > 0 && s.find(args[0]) != nil
 	if s.asTimed {
 		s.asBegan = clockNow()
 	}

@@ -53,10 +53,11 @@ type Fault struct {
 
 // Round is how long a fault needs; more when the TTL of d is more than the usual.
 func (f Fault) Round(d *Deployment) time.Duration {
+	slower := int(d.TTL / usualTTL)
 	if f.slow && d.Kind == Cluster {
-		return 4 * time.Second * (d.TTL / usualTTL)
+		return 4 * time.Second * time.Duration(slower)
 	}
-	return 800 * time.Millisecond * (d.TTL / usualTTL)
+	return 800 * time.Millisecond * time.Duration(slower)
 }
 
 // Steps is how far the fault steps the server's clock.
