@@ -102,7 +102,7 @@ type fault struct {
 	text string // what New says, after "rule 1"
 }
 
-// What Redis 7.0 says of faults.
+// The words of Redis 7.0 for faults.
 const (
 	unknownName   = "Unknown command or category name in ACL"
 	syntaxError   = "Syntax error"

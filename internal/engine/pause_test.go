@@ -14,7 +14,8 @@ const pauseFunctions = `#!lua name=pausing
 redis.register_function{function_name='reads', callback=function() return 1 end, flags={'no-writes'}}
 redis.register_function('writes', function() return 1 end)`
 
-// TestPause: CLIENT PAUSE holds back what it says. What Redis refuses is refused at once. The program's own calls go on.
+// TestPause: CLIENT PAUSE holds back what it says. A command that Redis refuses is refused at once. The program's own
+// calls go on.
 func TestPause(t *testing.T) {
 	e := open(t, Options{})
 	s := e.Session()

@@ -360,7 +360,7 @@ type clients struct {
 	mu   sync.Mutex
 	next int64
 	byID map[int64]*Session
-	n    int // of these, those that are clients: not the program's own, nor another connection of a client
+	n    int // how many of these are clients: not the program's own, nor another connection of a client
 }
 
 func (cl *clients) add(s *Session) int64 {

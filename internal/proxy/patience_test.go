@@ -106,8 +106,7 @@ func TestPatienceClosed(t *testing.T) {
 	}
 }
 
-// TestReadsAreSentAgain: of the commands that are lost with their connection, those that only read are sent again on
-// the next, once. Writes, and whole transactions, are answered with an error: they may have run.
+// TestReadsAreSentAgain: a command that only reads, and is lost with its connection, is sent again on the next, once. Writes, and whole transactions, are answered with an error: they may have run.
 func TestReadsAreSentAgain(t *testing.T) {
 	s := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
 	s.CLI("SET", "k", "v")

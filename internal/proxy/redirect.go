@@ -223,7 +223,7 @@ func ownerOf(h ReplyHandler) ReplyHandler {
 	return h
 }
 
-// onlyReads reports whether a command, of those that travel on shared connections, may run twice.
+// onlyReads reports whether a command of a shared connection may run twice.
 func onlyReads(command []byte) bool {
 	scanner := resp.CommandScanner{Limits: unlimited}
 	if n, err := scanner.Next(command); n == 0 || err != nil {

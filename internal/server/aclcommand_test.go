@@ -271,7 +271,7 @@ func TestChangedUsers(t *testing.T) {
 	listener.expectClosed()
 	admin.want(":1\r\n", "ACL DELUSER app")
 	app.expectClosed()
-	// What is queued, or behind a command that waits, doesn't run with the rights of before.
+	// A command that is queued, or behind one that waits, doesn't run with the rights of before.
 	admin.want("+OK\r\n", "ACL SETUSER app on >pw ~* &* +@all")
 	queued, behind, alone := login(t, addr, "app"), login(t, addr, "app"), login(t, addr, "app")
 	queued.want("+OK\r\n", "MULTI")

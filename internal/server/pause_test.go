@@ -67,7 +67,7 @@ func TestPauseOfEngine(t *testing.T) {
 	w.want("+QUEUED\r\n", "CLIENT PAUSE 100000 WRITE")
 	other.want("+OK\r\n", "SET k v")
 	w.want("*1\r\n+OK\r\n", "EXEC")
-	// What came before is answered, and what comes behind waits.
+	// Earlier commands are answered, and later ones wait.
 	other.write("GET k\r\nSET k w\r\nGET k\r\nCL.THROTTLE l 1 1 60\r\nGET k\r\n")
 	other.expect(bulk("v"))
 	blocked(1)

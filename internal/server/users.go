@@ -25,7 +25,7 @@ type users struct {
 	standard *account
 }
 
-// An account is a user whom ACL SETUSER may change while clients are logged in. They have the new rights at once.
+// An account is a user that ACL SETUSER may change while clients are logged in. They have the new rights at once.
 type account struct{ now atomic.Pointer[acl.User] }
 
 func newAccount(u *acl.User) *account {
@@ -267,7 +267,7 @@ func (u *users) lines() (lines []string) {
 	return lines
 }
 
-// loadUsers replaces the users by those of the file.
+// loadUsers replaces the users by the users of the file.
 func (s *Server) loadUsers() error {
 	file := s.opts.UserFile
 	text, err := os.ReadFile(file) //nolint:gosec // the operator's
