@@ -50,7 +50,7 @@ func TestKnownHasReasons(t *testing.T) {
 	}
 }
 
-// TestDocumentAddsUp: the rows of the table in docs/engine.md add up to its last one, and so do the lists of tests that
+// TestDocumentAddsUp: the rows of the first table in docs/engine.md add up to its last one, and so do the lists of tests that
 // are left out.
 func TestDocumentAddsUp(t *testing.T) {
 	row := regexp.MustCompile(`(?m)^\| (unit/\S+|all|合计) \| (\d+) \| (\d+) \| (\d+) \|$`)
@@ -73,6 +73,9 @@ func TestDocumentAddsUp(t *testing.T) {
 				if all[i] = number(m[2+i]); strings.HasPrefix(m[1], "unit/") {
 					sum[i] += all[i]
 				}
+			}
+			if !strings.HasPrefix(m[1], "unit/") {
+				break // behind it is the table of the way through the server
 			}
 		}
 		listed := 0
