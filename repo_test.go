@@ -38,7 +38,7 @@ const (
 var mayImport = map[string][]string{
 	".":                         {"internal/pages", "internal/randid", "internal/scheme"},
 	"internal/resp":             {},
-	"internal/engine":           {".", "internal/engine/aof", "internal/glob", "internal/hyll", "internal/keyslot", "internal/lua", "internal/morton", "internal/randid", "internal/rdb", "internal/rediscmd", "internal/resp", "internal/stream"},
+	"internal/engine":           {".", "internal/engine/aof", "internal/glob", "internal/hyll", "internal/keyslot", "internal/lua", "internal/morton", "internal/randid", "internal/rdb", "internal/rediscmd", "internal/resp", "internal/sizeclass", "internal/stream"},
 	"internal/engine/aof":       {},
 	"internal/engine/native":    {".", "internal/engine"},
 	"internal/calendar":         {},
@@ -50,7 +50,8 @@ var mayImport = map[string][]string{
 	"internal/pages":            {},
 	"internal/randid":           {},
 	"internal/rdb":              {"internal/resp", "internal/stream"},
-	"internal/stream":           {},
+	"internal/sizeclass":        {},
+	"internal/stream":           {"internal/sizeclass"},
 	"internal/rediscmd":         {"internal/resp"},
 	"internal/scheme":           {},
 	"internal/redisurl":         {"internal/scheme", goredisV9},

@@ -109,16 +109,23 @@ func (s *selector) change(rule string) {
 		s.changes = []string{rule}
 		return
 	}
-	kept := slices.DeleteFunc(slices.Clone(s.changes), func(r string) bool {
-		return r[1:] == rule[1:] || strings.HasPrefix(r[1:], rule[1:]+"|")
-	})
+	s.note(rule)
+	kept := s.changes[:len(s.changes)-1]
 	without := newSelector()
 	without.replays = true
 	for _, r := range kept {
 		without.follow(r)
 	}
-	if s.changes = kept; !without.sameCommands(s) {
-		s.changes = append(kept, rule)
+	if without.sameCommands(s) {
+		s.changes = kept
+	}
+}
+
+func (s *selector) note(rule string) {
+	if !s.replays {
+		s.changes = append(slices.DeleteFunc(s.changes, func(r string) bool {
+			return r[1:] == rule[1:] || strings.HasPrefix(r[1:], rule[1:]+"|")
+		}), rule)
 	}
 }
 

@@ -344,11 +344,14 @@ func (s *selector) first(rule string, c *Command, argument string, yes bool) *fa
 	case argument == "", blank(argument):
 		return wrong(syntaxError, "is %q; want +command|argument", rule)
 	}
+	if s.allowed[c.id/64]&(1<<(c.id%64)) != 0 || slices.Contains(s.firsts[c.id], argument) {
+		return nil // it is allowed already
+	}
 	if s.firsts == nil {
 		s.firsts = make(map[int][]string)
 	}
 	s.firsts[c.id] = append(s.firsts[c.id], argument)
-	s.change(rule)
+	s.note(strings.ToLower(rule))
 	return nil
 }
 

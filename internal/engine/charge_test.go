@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redoubt-go/redoubt/internal/sizeclass"
 	"github.com/redoubt-go/redoubt/internal/test/randtest"
 	"github.com/redoubt-go/redoubt/internal/test/slow"
 )
@@ -29,7 +30,7 @@ func (v *value) recount() int64 {
 	case *set:
 		if o.big != nil {
 			n -= o.big.bytes
-			o.each(func(m []byte) bool { n += allocated(len(m)); return true })
+			o.each(func(m []byte) bool { n += sizeclass.Of(len(m)); return true })
 		}
 	case *zset:
 		if !o.large() {
@@ -37,7 +38,7 @@ func (v *value) recount() int64 {
 		}
 		n -= o.tree.bytes
 		for at := o.first(); at.ok(); at = at.next() {
-			n += allocated(len(at.member()))
+			n += sizeclass.Of(len(at.member()))
 		}
 	}
 	return n

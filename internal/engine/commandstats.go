@@ -295,19 +295,14 @@ func (s *Session) End(answered bool) { //nolint:revive // the parameter is the s
 	s.as, s.asArgs = nil, nil
 }
 
-// answered notes how long a command took that the caller has answered. The slow log has no arguments that may be
-// passwords.
+// answered notes how long a command took that the caller has answered.
 func (s *Session) answered(took time.Duration) {
 	weight := int64(sampleEvery)
 	if s.e.slow.exact.Load() {
 		weight = 1
 	}
 	s.as.observe(took, weight)
-	cmd := s.find(s.asArgs[0])
-	if cmd == nil {
-		return
-	}
-	if cmd = cmd.resolve(s.asArgs); cmd != nil && !strings.HasPrefix(cmd.Name, "auth") && !strings.HasPrefix(cmd.Name, "hello") && !strings.HasPrefix(cmd.Name, "acl") {
+	if cmd := s.runnable(s.asArgs); cmd != nil {
 		s.e.took(&call{e: s.e, s: s}, cmd, s.asArgs, took)
 	}
 }

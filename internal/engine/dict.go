@@ -5,6 +5,8 @@ import (
 	"math/bits"
 	"math/rand/v2"
 	"unsafe"
+
+	"github.com/redoubt-go/redoubt/internal/sizeclass"
 )
 
 // A dict is a hash table with string keys that grows and shrinks a little
@@ -159,8 +161,8 @@ func (d *dict[V]) add(key []byte) (e *entry[V], added bool) {
 func newEntry[V any](key []byte) *entry[V] {
 	var e *entry[V]
 	var room []byte
-	own, size := int(unsafe.Sizeof(entry[V]{})), int(allocated(len(key)))
-	if allocated(own+size) <= allocated(own)+int64(size) {
+	own, size := int(unsafe.Sizeof(entry[V]{})), int(sizeclass.Of(len(key)))
+	if sizeclass.Of(own+size) <= sizeclass.Of(own)+int64(size) {
 		switch size {
 		case 8:
 			p := &struct {

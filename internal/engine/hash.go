@@ -3,6 +3,8 @@ package engine
 import (
 	"math/rand/v2"
 	"strings"
+
+	"github.com/redoubt-go/redoubt/internal/sizeclass"
 )
 
 // A hash maps fields to values. A small one keeps them in the order of
@@ -184,7 +186,7 @@ func (h *hash) update(name, value []byte) {
 
 // replace gives a field that is there, of a hash that is not packed, a value.
 func (h *hash) replace(f *field, value []byte) {
-	h.bytes += allocated(len(value)) - allocated(len(f.value))
+	h.bytes += sizeclass.Of(len(value)) - sizeclass.Of(len(f.value))
 	f.value = string(value)
 }
 

@@ -3,6 +3,8 @@ package engine
 import (
 	"encoding/binary"
 	"math"
+
+	"github.com/redoubt-go/redoubt/internal/sizeclass"
 )
 
 // A set of integers has them in ascending order, each in as many bytes as the
@@ -79,7 +81,7 @@ func (s *set) widen(w uint8) {
 		return
 	}
 	size := int(s.few) * int(w)
-	s.packed = make(packed, size, allocated(size+int(w)))
+	s.packed = make(packed, size, sizeclass.Of(size+int(w)))
 	for i := range int(s.few) {
 		s.putInt(i, old.int(i))
 	}

@@ -1,5 +1,7 @@
 package engine
 
+import "github.com/redoubt-go/redoubt/internal/sizeclass"
+
 // A list is a deque of chunks, whose elements lie one behind the other as bytes. Both ends cost
 // O(1). The middle costs the number of chunks and one chunk's elements; an insertion moves at most
 // one chunk. A list of one chunk is Redis' listpack, a longer list its quicklist: here too the
@@ -94,7 +96,7 @@ func (l *list) newChunk(size int, front bool) *chunk {
 
 // makeChunk is newChunk in the memory of k.
 func (l *list) makeChunk(k *chunk, size int, front bool) *chunk {
-	size = int(allocated(size))
+	size = int(sizeclass.Of(size))
 	l.taken += size
 	*k = chunk{buf: make([]byte, size)}
 	if front {
@@ -124,7 +126,7 @@ func (l *list) resize(k *chunk, size int, toEnd bool) {
 	old := k.buf[k.from:k.to]
 	if size > len(k.buf) {
 		l.taken -= len(k.buf)
-		size = int(allocated(size))
+		size = int(sizeclass.Of(size))
 		l.taken += size
 		k.buf = make([]byte, size)
 	}

@@ -1,6 +1,10 @@
 package engine
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+
+	"github.com/redoubt-go/redoubt/internal/sizeclass"
+)
 
 // packed holds the fields of a small hash in the order of insertion, one behind the other. A field
 // is the lengths of its name and its value, as varints, and the bytes of both. All fields are one
@@ -48,7 +52,7 @@ func (p packed) splice(from, to, size int) packed {
 		if len(p) == 0 {
 			room = n
 		}
-		q := make(packed, n, allocated(room))
+		q := make(packed, n, sizeclass.Of(room))
 		copy(q, p[:from])
 		copy(q[from+size:], p[to:])
 		return q
@@ -73,7 +77,7 @@ func (p packed) put(from, to int, name, value []byte) packed {
 // reserve makes room for size bytes in one that is empty.
 func (p packed) reserve(size int) packed {
 	if p == nil {
-		return make(packed, 0, allocated(size))
+		return make(packed, 0, sizeclass.Of(size))
 	}
 	return p
 }

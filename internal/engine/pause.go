@@ -71,11 +71,8 @@ func (s *Session) held(args [][]byte, writes bool) *pause { //nolint:revive // i
 		return nil
 	}
 	if args != nil {
-		cmd := s.find(args[0])
-		if cmd != nil {
-			cmd = cmd.resolve(args)
-		}
-		if cmd == nil || !cmd.Takes(len(args)) || strings.HasPrefix(cmd.Name, "client|") {
+		cmd := s.runnable(args)
+		if cmd == nil || strings.HasPrefix(cmd.Name, "client|") {
 			return nil // it is refused; or it may be CLIENT UNPAUSE
 		}
 		writes = writes || s.mayWrite(cmd, args)
@@ -92,11 +89,8 @@ func (s *Session) Held(args [][]byte, writes bool) bool { return s.held(args, wr
 
 // MayWrite reports whether a command may change keys or publish a message.
 func (s *Session) MayWrite(args [][]byte) bool {
-	cmd := s.find(args[0])
-	if cmd != nil {
-		cmd = cmd.resolve(args)
-	}
-	return cmd != nil && cmd.Takes(len(args)) && s.mayWrite(cmd, args)
+	cmd := s.runnable(args)
+	return cmd != nil && s.mayWrite(cmd, args)
 }
 
 // AwaitPause waits while a command is held. It reports false when ctx ended first.

@@ -210,6 +210,19 @@ func (s *Session) find(name []byte) *command {
 	return cmd
 }
 
+// runnable returns the command, or the subcommand, that args name, or nil if it isn't known or takes another number of
+// arguments.
+func (s *Session) runnable(args [][]byte) *command {
+	cmd := s.find(args[0])
+	if cmd != nil {
+		cmd = cmd.resolve(args)
+	}
+	if cmd == nil || !cmd.Takes(len(args)) {
+		return nil
+	}
+	return cmd
+}
+
 // dispatch runs the command, queues it or refuses it.
 func (c *call) dispatch() {
 	defer c.recoverUnlocked(len(c.w)) // for panics while no lock is held

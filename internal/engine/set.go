@@ -4,6 +4,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strconv"
+
+	"github.com/redoubt-go/redoubt/internal/sizeclass"
 )
 
 // A set is a sorted array of integers while it has nothing but integers and is
@@ -90,7 +92,7 @@ func (s *set) add(m []byte) bool {
 func (b *bigSet) add(m []byte) bool {
 	_, added := b.dict.add(m)
 	if added {
-		b.bytes += allocated(len(m))
+		b.bytes += sizeclass.Of(len(m))
 	}
 	return added
 }
@@ -121,7 +123,7 @@ func (s *set) remove(m []byte) bool {
 		if s.big.remove(m) == nil {
 			return false
 		}
-		s.big.bytes -= allocated(len(m))
+		s.big.bytes -= sizeclass.Of(len(m))
 		return true
 	case s.words:
 		at, next := s.packed.findWord(m)

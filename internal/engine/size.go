@@ -1,9 +1,9 @@
 package engine
 
 import (
-	"math/bits"
 	"unsafe"
 
+	"github.com/redoubt-go/redoubt/internal/sizeclass"
 	"github.com/redoubt-go/redoubt/internal/stream"
 )
 
@@ -37,24 +37,10 @@ const (
 	nodeBytes = (int64(unsafe.Sizeof(zentry{}))+15)&^15 + bucketBytes + 26
 )
 
-// allocated returns how many bytes Go's allocator takes for n.
-func allocated(n int) int64 {
-	step := 8
-	switch {
-	case n > 1<<15:
-		step = 1 << 13
-	case n > 128:
-		step = 1 << (bits.Len(uint(n-1)) - 4) //nolint:gosec // n is more than 0
-	case n > 32:
-		step = 16
-	}
-	return int64((n + step - 1) &^ (step - 1))
-}
-
 // size estimates the bytes that a value takes, in O(1).
 func (v *value) size() int64 {
 	if v.obj == nil {
-		return allocated(cap(v.str))
+		return sizeclass.Of(cap(v.str))
 	}
 	switch o := v.obj.v.(type) { // quicker than a call of an interface
 	case *list:
@@ -71,7 +57,7 @@ func (v *value) size() int64 {
 
 // footprint is the size of a key with its value, in O(1).
 func footprint(it *item) int64 {
-	n := itemBytes + allocated(len(it.key)) + it.val.size()
+	n := itemBytes + sizeclass.Of(len(it.key)) + it.val.size()
 	if it.aux >= 0 {
 		n += heapBytes
 	}
@@ -89,22 +75,22 @@ func (h *hash) size() int64 {
 	if h.big != nil {
 		return n + dictBytes + int64(h.big.len())*fieldBytes
 	}
-	return n + allocated(cap(h.packed)) + int64(cap(h.small))*smallBytes
+	return n + sizeclass.Of(cap(h.packed)) + int64(cap(h.small))*smallBytes
 }
 
 // fieldSize is the size of the strings of a field.
-func fieldSize(name, value int) int64 { return allocated(name) + allocated(value) }
+func fieldSize(name, value int) int64 { return sizeclass.Of(name) + sizeclass.Of(value) }
 
 func (s *set) size() int64 {
 	if s.big != nil {
 		return setBytes + int64(unsafe.Sizeof(bigSet{})) + leastTable + s.big.bytes + int64(s.big.len())*memberBytes
 	}
-	return setBytes + allocated(cap(s.packed))
+	return setBytes + sizeclass.Of(cap(s.packed))
 }
 
 func (z *zset) size() int64 {
 	if z.large() {
 		return zsetBytes + treeBytes + z.tree.bytes + int64(z.len())*nodeBytes
 	}
-	return zsetBytes + allocated(cap(z.packed))
+	return zsetBytes + sizeclass.Of(cap(z.packed))
 }

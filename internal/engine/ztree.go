@@ -1,6 +1,10 @@
 package engine
 
-import "sort"
+import (
+	"sort"
+
+	"github.com/redoubt-go/redoubt/internal/sizeclass"
+)
 
 // A ztree is a dict of members, and a B+tree of its entries in the order of score and then member.
 // The tree knows how many entries are below each node, so ranks take O(log n). Leaves are linked.
@@ -106,7 +110,7 @@ func (t *ztree) unlink(p *zpath, k int) {
 // add puts a member in that is not there.
 func (t *ztree) add(member []byte, score float64) {
 	e, _ := t.members.add(member)
-	t.bytes += allocated(len(member))
+	t.bytes += sizeclass.Of(len(member))
 	e.val = score
 	t.insert(e)
 }
@@ -159,7 +163,7 @@ func (t *ztree) remove(e *zentry, k int) (int, *zentry) {
 	k = min(k, n.len()-i)
 	for _, e := range n.entries[i : i+k] {
 		t.members.remove(view(e.key))
-		t.bytes -= allocated(len(e.key))
+		t.bytes -= sizeclass.Of(len(e.key))
 	}
 	var behind *zentry
 	if n, i = stepOver(n, i+k); n != nil {

@@ -14,14 +14,15 @@ import (
 	"github.com/redoubt-go/redoubt/internal/proxy/ring"
 	"github.com/redoubt-go/redoubt/internal/resp"
 	"github.com/redoubt-go/redoubt/internal/test/await"
+	"github.com/redoubt-go/redoubt/internal/test/faultnet"
 	"github.com/redoubt-go/redoubt/internal/test/redistest"
 )
 
-// patientUpstream returns the connection to a server of a pool with this patience, once it is there.
-func patientUpstream(t *testing.T, s *redistest.Server, most time.Duration) *proxy.Upstream {
+// patientUpstream returns the connection to the server at addr, of a pool with this patience, once it is there.
+func patientUpstream(t *testing.T, addr string, most time.Duration) *proxy.Upstream {
 	t.Helper()
 	p, err := proxy.NewPool(proxy.PoolOptions{Name: "alpha", Patience: most, Servers: []proxy.PoolServer{
-		{Server: ring.Server{Name: "one", Weight: 1}, Backend: &proxy.Redis{Addr: s.Addr()}},
+		{Server: ring.Server{Name: "one", Weight: 1}, Backend: &proxy.Redis{Addr: addr}},
 	}})
 	if err != nil {
 		t.Fatal(err)
@@ -46,7 +47,7 @@ func lose(t *testing.T, s *redistest.Server, u *proxy.Upstream) {
 // TestPatience: commands for a lost server wait for the next connection, and are then sent.
 func TestPatience(t *testing.T) {
 	s := redistest.Start(t)
-	u := patientUpstream(t, s, time.Hour)
+	u := patientUpstream(t, s.Addr(), time.Hour)
 	lose(t, s, u)
 	set := resp.AppendCommand(nil, "SET", "k", "v")
 	if err := u.TrySend(newCollector(), 1, 1, set); !errors.Is(err, proxy.ErrConnecting) {
@@ -79,7 +80,7 @@ func TestPatience(t *testing.T) {
 // TestPatienceEnds: a server that is not back in time is down, and then commands fail at once.
 func TestPatienceEnds(t *testing.T) {
 	s := redistest.Start(t)
-	u := patientUpstream(t, s, 10*time.Millisecond)
+	u := patientUpstream(t, s.Addr(), 10*time.Millisecond)
 	lose(t, s, u)
 	for range 2 {
 		if err := u.Send(newCollector(), 1, 1, resp.AppendCommand(nil, "PING")); err == nil {
@@ -93,7 +94,7 @@ func TestPatienceEnds(t *testing.T) {
 // TestPatienceClosed: Close ends the waiting.
 func TestPatienceClosed(t *testing.T) {
 	s := redistest.Start(t)
-	u := patientUpstream(t, s, time.Hour)
+	u := patientUpstream(t, s.Addr(), time.Hour)
 	lose(t, s, u)
 	sent := make(chan error, 1)
 	go func() { sent <- u.Send(newCollector(), 1, 1, resp.AppendCommand(nil, "PING")) }()
@@ -110,7 +111,7 @@ func TestPatienceClosed(t *testing.T) {
 func TestReadsAreSentAgain(t *testing.T) {
 	s := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
 	s.CLI("SET", "k", "v")
-	u := patientUpstream(t, s, time.Hour)
+	u := patientUpstream(t, s.Addr(), time.Hour)
 	get, set := resp.AppendCommand(nil, "GET", "k"), resp.AppendCommand(nil, "SET", "other", "x")
 	script := redoubt.NewScript("reads", "return redis.call('GET', KEYS[1])")
 	s.CLI("SCRIPT", "LOAD", script.Source())
@@ -155,4 +156,23 @@ func TestReadsAreSentAgain(t *testing.T) {
 	await.Soon(t, "the connection is lost", func() bool { return u.Stats().Losses == 2 })
 	s.Restart()
 	c.want(t, 10, "$1\r\nv\r\n")
+}
+
+// TestReadsAreSentAgainOnce: a read that is lost twice is answered with an error.
+func TestReadsAreSentAgainOnce(t *testing.T) {
+	s := redistest.Start(t)
+	network := faultnet.New(t, s.Addr())
+	u := patientUpstream(t, network.Addr(), time.Hour)
+	c := newCollector()
+	for range 2 {
+		network.SwallowNextReply("GET") // and break the connection
+	}
+	if err := u.Send(c, 1, 1, resp.AppendCommand(nil, "GET", "k")); err != nil {
+		t.Fatal(err)
+	}
+	u.Flush()
+	c.wait(t, "the error", func() bool { return strings.Contains(c.replies[1], "lost before the reply") })
+	if got := s.CLI("INFO", "commandstats"); !strings.Contains(got, "cmdstat_get:calls=2,") {
+		t.Errorf("the server has had it another number of times: %s", got)
+	}
 }

@@ -3,6 +3,8 @@ package stream
 import (
 	"strings"
 	"unsafe"
+
+	"github.com/redoubt-go/redoubt/internal/sizeclass"
 )
 
 // Unknown is the EntriesRead of a group that can't tell.
@@ -55,11 +57,11 @@ func (g *Group) compare(name string) int { return strings.Compare(g.name, name) 
 func (c *Consumer) compare(name string) int { return strings.Compare(c.name, name) }
 
 func (g *Group) fixedBytes() int64 {
-	return allocated(int(unsafe.Sizeof(*g))) + allocated(len(g.name))
+	return sizeclass.Of(int(unsafe.Sizeof(*g))) + sizeclass.Of(len(g.name))
 }
 
 func (c *Consumer) fixedBytes() int64 {
-	return allocated(int(unsafe.Sizeof(*c))) + allocated(len(c.name))
+	return sizeclass.Of(int(unsafe.Sizeof(*c))) + sizeclass.Of(len(c.name))
 }
 
 // view is name as a string that is only valid during a call.

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"unsafe"
 
+	"github.com/redoubt-go/redoubt/internal/sizeclass"
 	"github.com/redoubt-go/redoubt/internal/test/randtest"
 )
 
@@ -351,7 +352,7 @@ func (r *run) compareGroup(g *Group, m *modelGroup) {
 // measured is the size by a walk.
 func (s *Stream) measured() int64 {
 	n := int64(unsafe.Sizeof(*s)) + s.nodes.bytes()
-	each(&s.nodes, place{}, func(m node) bool { n += allocated(cap(m.pack)); return true })
+	each(&s.nodes, place{}, func(m node) bool { n += sizeclass.Of(cap(m.pack)); return true })
 	if s.groups == nil {
 		return n
 	}

@@ -1,6 +1,10 @@
 package stream
 
-import "strconv"
+import (
+	"strconv"
+
+	"github.com/redoubt-go/redoubt/internal/sizeclass"
+)
 
 // A node has some entries, in Redis' form. It is a listpack of
 //
@@ -130,7 +134,7 @@ func newNode(id ID, pairs [][]byte, bytes *int64) node {
 	if cap(b) > len(b) {
 		b = append(make([]byte, 0, len(b)), b...)
 	}
-	*bytes += allocated(cap(b))
+	*bytes += sizeclass.Of(cap(b))
 	return node{id, b}
 }
 
@@ -213,14 +217,14 @@ func (n *node) count(live, dead int, bytes *int64) {
 	n.pack = replaceInt(n.pack, headBytes, int64(live))
 	_, at := read(n.pack, headBytes)
 	n.pack = replaceInt(n.pack, at, int64(dead))
-	*bytes += allocated(cap(n.pack)) - allocated(old)
+	*bytes += sizeclass.Of(cap(n.pack)) - sizeclass.Of(old)
 }
 
 // resize gives the listpack an array of size bytes, if that takes more memory or less.
 func (n *node) resize(size int, bytes *int64) {
-	if allocated(size) == allocated(cap(n.pack)) && size <= cap(n.pack) {
+	if sizeclass.Of(size) == sizeclass.Of(cap(n.pack)) && size <= cap(n.pack) {
 		return
 	}
-	*bytes += allocated(size) - allocated(cap(n.pack))
+	*bytes += sizeclass.Of(size) - sizeclass.Of(cap(n.pack))
 	n.pack = append(make([]byte, 0, size), n.pack...)
 }

@@ -1,9 +1,10 @@
 package stream
 
 import (
-	"math/bits"
 	"slices"
 	"unsafe"
+
+	"github.com/redoubt-go/redoubt/internal/sizeclass"
 )
 
 // A keyed is an element that is in the order of keys.
@@ -164,12 +165,12 @@ func (o *ordered[K, E]) dropChunk(at int, bytes *int64) {
 }
 
 func (o *ordered[K, E]) topBytes() int64 {
-	return allocated(cap(o.chunks) * int(unsafe.Sizeof([]E{})))
+	return sizeclass.Of(cap(o.chunks) * int(unsafe.Sizeof([]E{})))
 }
 
 func (o *ordered[K, E]) chunkBytes(elements int) int64 {
 	var e E
-	return allocated(elements * int(unsafe.Sizeof(e)))
+	return sizeclass.Of(elements * int(unsafe.Sizeof(e)))
 }
 
 // bytes is what all chunks take.
@@ -179,18 +180,4 @@ func (o *ordered[K, E]) bytes() int64 {
 		n += o.chunkBytes(cap(c))
 	}
 	return n
-}
-
-// allocated returns how many bytes Go's allocator takes for n, nearly.
-func allocated(n int) int64 {
-	step := 8
-	switch {
-	case n > 1<<15:
-		step = 1 << 13
-	case n > 128:
-		step = 1 << (bits.Len(uint(n-1)) - 4) //nolint:gosec // n is more than 0
-	case n > 32:
-		step = 16
-	}
-	return int64((n + step - 1) &^ (step - 1))
 }

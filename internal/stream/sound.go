@@ -1,6 +1,10 @@
 package stream
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+
+	"github.com/redoubt-go/redoubt/internal/sizeclass"
+)
 
 // EachNode calls f for each node in order: its ID, and its entries in the form of Redis' RDB files. f
 // must not keep or change them.
@@ -28,7 +32,7 @@ func (s *Stream) AddNode(id ID, listpack []byte, work func(bytes int)) bool {
 		return false
 	}
 	pack := append(make([]byte, 0, len(listpack)), listpack...)
-	s.taken += allocated(cap(pack))
+	s.taken += sizeclass.Of(cap(pack))
 	s.nodes.insert(place{len(s.nodes.chunks), 0}, node{id, pack}, &s.taken)
 	s.length += live
 	if s.length == live {

@@ -4,6 +4,8 @@ import (
 	"math"
 	"math/bits"
 	"unsafe"
+
+	"github.com/redoubt-go/redoubt/internal/sizeclass"
 )
 
 // Limits say when a node is full. 0 is no limit.
@@ -178,7 +180,7 @@ func (s *Stream) Delete(id ID) bool {
 }
 
 func (s *Stream) dropNode(p place) {
-	s.taken -= allocated(cap(s.nodes.at(p).pack))
+	s.taken -= sizeclass.Of(cap(s.nodes.at(p).pack))
 	s.nodes.remove(p, &s.taken)
 }
 
@@ -318,7 +320,7 @@ func (s *Stream) Clone(work func(bytes int)) *Stream {
 				work(len(n.pack))
 			}
 			pack := append(make([]byte, 0, len(n.pack)), n.pack...)
-			c.taken += allocated(cap(pack))
+			c.taken += sizeclass.Of(cap(pack))
 			c.nodes.insert(place{len(c.nodes.chunks), 0}, node{n.first, pack}, &c.taken)
 		}
 	}
