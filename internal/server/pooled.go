@@ -1,7 +1,6 @@
 package server
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"slices"
@@ -96,9 +95,6 @@ func (c *pooled) run(h *handler, args [][]byte, raw []byte) {
 		c.multi.queueKeyed(k, args, raw)
 	case k.name == "select":
 		c.selectDatabase(args)
-	case k.name == "info" && len(args) == 2 && bytes.EqualFold(args[1], []byte("server")) && c.slots == nil:
-		digest, p := c.pool.Digest(), c.protocol
-		c.toAll(raw, func(dst []byte, j *join) []byte { return joinServers(dst, p, j, digest) })
 	case k.name == "info":
 		c.info(args)
 	case (k.name == "readonly" || k.name == "readwrite") && c.target.hasReplicas():
@@ -110,6 +106,8 @@ func (c *pooled) run(h *handler, args [][]byte, raw []byte) {
 		c.scan(args)
 	case k.name == "slowlog":
 		c.slowlog(args, raw)
+	case k.name == "latency":
+		c.latencyHistogram(args, raw)
 	case fanOut[fanOutName(k, args)] != nil:
 		c.toAll(raw, c.joinOf(fanOutName(k, args)))
 	default:
