@@ -333,5 +333,7 @@ var bindings = []binding{
 	{"shutdown", cmdNoSave, flagNoLock},
 	{"time", cmdTime, flagNoLock},
 	{"role", cmdRole, flagNoLock},
+	{"replicaof", cmdReplicaof, flagNoLock},
+	{"slaveof", cmdReplicaof, flagNoLock},
 	{"lastsave", cmdLastsave, flagNoLock},
 }

@@ -124,13 +124,16 @@ func (c *call) cacheShard(key []byte) {
 
 func (c *call) time() int64 {
 	if c.now == 0 {
-		if c.now = 1; !c.e.loading {
+		if c.now = 1; !c.replays() {
 			c.us = c.e.clock.Now().UnixMicro()
 			c.now = c.us / 1000
 		}
 	}
 	return c.now
 }
+
+// replays reports whether the call repeats what was done before or elsewhere, so that time stands still.
+func (c *call) replays() bool { return c.e.loading || c.s != nil && c.s.replays }
 
 // micros is time in µs.
 func (c *call) micros() int64 {

@@ -20,6 +20,9 @@ const (
 // note must be called before it is changed.
 func (c *call) note(ks *keyspace, it *item) {
 	if it.val.state&itemNoted == 0 {
+		if s := c.e.snapshots.now; s != nil {
+			c.takeFirst(s, ks, it)
+		}
 		c.charge(ks, it, footprint(it))
 	}
 }

@@ -93,7 +93,10 @@ var settings = map[string]setting{
 	"appendfsync":               {"everysec", immutable},
 	"dir":                       {"", immutable},
 	"active-expire-effort":      number("1", 1, 10),
-	"slave-read-only":           {"yes", yesOrNo},
+	"slave-read-only":           {"yes", mustBe(func(s string) bool { return s == "yes" }, "argument must be 'yes': a replica's keys are those of its master")},
+	"masteruser":                {"", anyText},
+	"masterauth":                {"", anyText},
+	"tls-replication":           {"no", yesOrNo},
 	"lua-time-limit":            number("5000", 0, math.MaxInt64),
 	"busy-reply-threshold":      number("5000", 0, math.MaxInt64),
 	"slowlog-log-slower-than":   number("10000", -1, math.MaxInt64),
@@ -120,6 +123,8 @@ func mustBe(ok func(string) bool, reason string) func(string) error {
 var (
 	immutable = mustBe(func(string) bool { return false }, "can't set immutable config")
 	yesOrNo   = mustBe(func(s string) bool { return s == "yes" || s == "no" }, "argument must be 'yes' or 'no'")
+
+	anyText = func(string) error { return nil }
 
 	errNoInteger = errors.New("argument couldn't be parsed into an integer")
 )
@@ -276,3 +281,10 @@ func cmdConfigResetstat(c *call) {
 }
 
 func cmdConfigRewrite(c *call) { c.err("ERR The server is running without a config file") }
+
+// setting returns the value of a parameter.
+func (e *Engine) setting(name string) string {
+	e.config.mu.Lock()
+	defer e.config.mu.Unlock()
+	return e.config.values[name]
+}

@@ -168,25 +168,3 @@ func cmdReset(c *call) {
 	c.proto = resp.RESP2
 	c.status("RESET")
 }
-
-// cmdWait counts no replica: there are none.
-func cmdWait(c *call) {
-	replicas, ok := c.argInt(c.args[1])
-	if !ok {
-		return
-	}
-	timeout, ok := parseInt(c.args[2])
-	switch {
-	case !ok:
-		c.err("ERR timeout is not an integer or out of range")
-		return
-	case timeout < 0:
-		c.err("ERR timeout is negative")
-		return
-	}
-	if replicas <= 0 {
-		c.int(0)
-		return
-	}
-	c.block(nil, longest(timeout), resp.AppendInt(nil, 0))
-}

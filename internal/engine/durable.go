@@ -193,8 +193,12 @@ func unsaved(cmd *redoubt.Cmd, err error) redoubt.Reply {
 	return redoubt.Reply{Err: err}
 }
 
-// unsavable returns why the command may not be run now, "" when it may.
-func (e *Engine) unsavable(cmd *command) string {
+// unwritable returns why the command may not be run now, "" when it may.
+func (s *Session) unwritable(cmd *command) string {
+	e := s.e
+	if why := s.readOnly(cmd); why != "" {
+		return why
+	}
 	if e.log == nil || cmd.flags&flagWrite == 0 {
 		return ""
 	}

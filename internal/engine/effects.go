@@ -48,7 +48,7 @@ func (f *effects) change(db int, args [][]byte) {
 
 // journaled reports whether a log or a journal records changes.
 func (c *call) journaled() bool {
-	return (c.e.log != nil || c.e.opts.Journal != nil) && !c.e.loading
+	return (c.e.log != nil || c.e.replication.on.Load() || c.e.opts.Journal != nil) && !c.e.loading
 }
 
 // instead logs another command in place of the one that the client sent.
@@ -90,6 +90,9 @@ func (c *call) commit() {
 	if len(f.commands) > 0 {
 		if j := c.e.opts.Journal; j != nil {
 			j.Append(Effect{DB: f.db, Commands: f.commands, Keys: c.touched})
+		}
+		if c.e.replication.on.Load() {
+			c.e.replication.append(f.db, f.commands)
 		}
 		if c.e.log != nil {
 			end := c.e.log.Append(f.db, f.commands)

@@ -133,9 +133,13 @@ type Engine struct {
 	lua          *lua.Runtime
 	callSessions sync.Pool // of *callSession, for calls without a session of their own
 	hub          hub
-	log          *aof.Log // nil without a directory
-	strict       bool     // no reply leaves before its changes are on disk
-	loading      bool     // the log is being read
+	snapshots    snapshots
+	replication  replication
+	master       atomic.Pointer[master] // nil: the engine is a master itself
+	roles        sync.Mutex             // for changes of master
+	log          *aof.Log               // nil without a directory
+	strict       bool                   // no reply leaves before its changes are on disk
+	loading      bool                   // the log is being read
 	found        aof.Found
 }
 
@@ -252,6 +256,7 @@ func create(opts Options) *Engine {
 	e.scripts.over, e.scripts.shards = make(chan struct{}), &e.shards
 	e.sweeper.init()
 	e.waker.init()
+	e.replication.init()
 	return e
 }
 
@@ -296,6 +301,10 @@ func (e *Engine) close() error {
 			kill()
 		}
 	}
+	if m := e.master.Load(); m != nil {
+		m.cancel()
+	}
+	e.replication.close()
 	e.background.wait()
 	if e.log != nil {
 		return e.log.Close()

@@ -108,7 +108,7 @@ func (e *Engine) evictLater() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.again = true
-	if v.running || v.stopped {
+	if v.running || v.stopped || e.master.Load() != nil { // a replica keeps what its master keeps
 		return
 	}
 	v.running = true

@@ -106,7 +106,7 @@ func (c *call) expireFields(it *item, h *hash, most int) {
 // The shard is locked.
 func (c *call) manyExpired(sh *shard, key []byte) bool {
 	ks := sh.dbs[c.db]
-	if ks == nil || ks.fields.len() == 0 || ks.fields.at(0).at >= c.time() {
+	if ks == nil || ks.fields.len() == 0 || ks.fields.at(0).at >= c.time() || !c.expires() {
 		return false
 	}
 	it := ks.keys.get(key)

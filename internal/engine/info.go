@@ -124,7 +124,11 @@ func (e *Engine) infoStats(c *call, b *strings.Builder) {
 }
 
 func (e *Engine) infoReplication(_ *call, b *strings.Builder) {
-	b.WriteString("role:master\r\nconnected_slaves:0\r\nmaster_repl_offset:0\r\n")
+	if m := e.master.Load(); m != nil {
+		m.info(b)
+		return
+	}
+	e.replication.info(b, e.clock.Now())
 }
 
 func (e *Engine) infoKeyspace(c *call, b *strings.Builder) {
@@ -152,14 +156,6 @@ func cmdMemoryMallocStats(c *call) { c.verbatim("Stats not supported for the cur
 func cmdMemoryPurge(c *call) {
 	debug.FreeOSMemory()
 	c.ok()
-}
-
-// cmdRole answers that this is a primary without replicas.
-func cmdRole(c *call) {
-	c.array(3)
-	c.str("master")
-	c.int(0)
-	c.array(0)
 }
 
 // cmdLastsave answers with the time of the start: there are no periodic snapshots.

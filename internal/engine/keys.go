@@ -282,6 +282,9 @@ func (c *call) flush(first, last int) {
 		c.syntax()
 		return
 	}
+	if s := c.e.snapshots.now; s != nil {
+		s.fail(errFlushed)
+	}
 	for i := range c.e.shards {
 		sh := &c.e.shards[i]
 		for db := first; db <= last; db++ {
@@ -330,6 +333,10 @@ func cmdSwapdb(c *call) {
 	if a == b {
 		c.ok()
 		return
+	}
+	if s := c.e.snapshots.now; s != nil {
+		s.fail(errFlushed)
+		s.again = true
 	}
 	for i := range c.e.shards {
 		sh := &c.e.shards[i]

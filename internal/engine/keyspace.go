@@ -14,11 +14,13 @@ func (c *call) lookup(key []byte) *item {
 		return nil
 	}
 	if it.val.expire != 0 && it.val.expire < c.time() {
-		c.expireItem(sh, ks, it)
+		if c.expires() {
+			c.expireItem(sh, ks, it)
+		}
 		return nil
 	}
 	if it.val.obj != nil && it.val.obj.kind == kindHash {
-		if h := asHash(it); h.due(c) {
+		if h := asHash(it); h.due(c) && c.expires() {
 			c.expireFields(it, h, math.MaxInt) // manyExpired has removed large numbers before
 			if h.len() == 0 {
 				return nil
@@ -71,6 +73,7 @@ func (c *call) create(key []byte, obj *object) *item {
 	ks := sh.keyspace(c.db)
 	it, _ := ks.keys.add(key)
 	c.charge(ks, it, 0)
+	it.val.state |= c.e.snapshots.mark
 	it.val.obj = obj
 	it.val.access = c.e.firstAccess()
 	c.notify(eventNew, "new", key)

@@ -232,7 +232,7 @@ func cmdExec(c *call) {
 	var set shardSet
 	all := false
 	for _, q := range s.queue {
-		if why := c.e.unsavable(q.cmd); why != "" {
+		if why := s.unwritable(q.cmd); why != "" {
 			s.discard()
 			c.err("EXECABORT Transaction discarded because of: " + why)
 			return

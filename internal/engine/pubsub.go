@@ -178,8 +178,23 @@ func (p *pubsub) drop(s *Session) {
 	s.subs = subscriptions{}
 }
 
-func cmdPublish(c *call)  { c.int(int64(c.e.pubsub.publish(c.args[1], c.args[2]))); c.dirty++ }
-func cmdSpublish(c *call) { c.int(int64(c.e.pubsub.spublish(c.args[1], c.args[2]))); c.dirty++ }
+func cmdPublish(c *call) {
+	c.int(int64(c.e.pubsub.publish(c.args[1], c.args[2])))
+	c.published()
+}
+
+func cmdSpublish(c *call) {
+	c.int(int64(c.e.pubsub.spublish(c.args[1], c.args[2])))
+	c.published()
+}
+
+// published has replicas publish the message too.
+func (c *call) published() {
+	c.dirty++
+	if r := &c.e.replication; !c.noBlock && r.on.Load() { // else it is an effect of the transaction or the script
+		r.append(c.db, [][][]byte{c.args})
+	}
+}
 
 // A topic is one of the three kinds of subscription.
 type topic uint8

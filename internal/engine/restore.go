@@ -191,7 +191,7 @@ func restoreError(err error) string {
 // mostRestored returns how many bytes the value of a RESTORE may take. maxmemory doesn't
 // count while the log is read: it may have been larger when the value was saved.
 func (c *call) mostRestored() int64 {
-	if limit := c.e.memory.limit.Load(); limit > 0 && !c.e.loading {
+	if limit := c.e.memory.limit.Load(); limit > 0 && !c.replays() {
 		return min(limit, c.e.bounds.restored)
 	}
 	return c.e.bounds.restored

@@ -260,7 +260,7 @@ func (h *scriptHost) refuse(cmd *command, args [][]byte) string {
 		}
 	}
 	if c.dirty == 0 { // a script that has written is let finish
-		if why := c.e.unsavable(cmd); why != "" {
+		if why := c.s.unwritable(cmd); why != "" {
 			return why
 		}
 	}

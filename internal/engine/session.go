@@ -68,6 +68,9 @@ type Session struct {
 	asTimed bool          // Begin read the clock
 	asBegan time.Duration
 
+	replica replicaSetup // what REPLCONF has said
+	replays bool         // it repeats what a master has done: time stands still, and writes are allowed
+
 	replies    replyMode
 	quitting   bool // no command follows the one at hand
 	monitoring atomic.Bool
@@ -324,7 +327,7 @@ func (c *call) admit(p **command) bool {
 			msg = busyExec
 			s.discard()
 		}
-	} else if why := s.e.unsavable(cmd); why != "" {
+	} else if why := s.unwritable(cmd); why != "" {
 		msg = why
 	} else if why := c.crowded(cmd); why != "" {
 		msg = why

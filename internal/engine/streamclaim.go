@@ -57,7 +57,7 @@ func (c *call) claimArgs(i int) (o claimOptions, ok bool) {
 			return o, false
 		}
 	}
-	if o.delivered < 0 || o.delivered > now && !c.e.loading {
+	if o.delivered < 0 || o.delivered > now && !c.replays() {
 		o.delivered = now
 	}
 	return o, true

@@ -4,7 +4,7 @@ import "github.com/redoubt-go/redoubt/internal/stream"
 
 // stamp is the time at which a consumer was seen. Repeating the log counts as that, as in Redis.
 func (c *call) stamp() int64 {
-	if c.e.loading {
+	if c.replays() {
 		return c.e.clock.Now().UnixMilli()
 	}
 	return c.time()

@@ -56,7 +56,7 @@ func (sw *sweeper) stop() {
 // sweep visits every shard once and schedules the next sweep.
 func (e *Engine) sweep() {
 	e.sweeper.wakeAt.Store(math.MaxInt64)
-	if e.sweeper.off.Load() || e.closed.Load() {
+	if e.sweeper.off.Load() || e.closed.Load() || e.master.Load() != nil {
 		return
 	}
 	next := int64(math.MaxInt64)

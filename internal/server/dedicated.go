@@ -341,7 +341,7 @@ func (t *backendTarget) addHandlers(add func(h handler, names ...string)) {
 	add(handler{run: outsideTransaction(subscribe(proxy.Patterns))}, "psubscribe", "punsubscribe")
 	add(handler{run: outsideTransaction(subscribe(proxy.Shards))}, "ssubscribe", "sunsubscribe")
 	add(handler{run: outsideTransaction((*dedicated).monitor), checked: true}, "monitor")
-	add(handler{run: refuseReplication}, "sync", "psync", "replconf")
+	add(handler{run: replicate, checked: true}, "sync", "psync", "replconf")
 }
 
 // outsideTransaction is onOwn for a command that a transaction can't have.
@@ -534,10 +534,6 @@ func subscribe(family proxy.Subscription) func(d *dedicated, args [][]byte, raw 
 
 func (d *dedicated) monitor(_ [][]byte, raw []byte) {
 	d.forwardExpecting(raw, nil, proxy.Expect{Monitor: true})
-}
-
-func refuseReplication(c *session, args [][]byte, _ []byte) {
-	c.reject("ERR redoubt: " + string(bytes.ToUpper(args[0])) + " is not supported through redoubt: replicate from the back end itself")
 }
 
 // logIn makes the client a user of the back end, on its own connection, until RESET.

@@ -1,0 +1,592 @@
+package engine
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redoubt-go/redoubt/internal/rdb"
+	"github.com/redoubt-go/redoubt/internal/rediscmd"
+	"github.com/redoubt-go/redoubt/internal/resp"
+)
+
+// A master is a Redis, a Valkey or an engine that this engine follows as a replica: REPLICAOF. The engine first gets a
+// copy of all keys, in place of its own, and then the stream of changes. A connection that was lost goes on where
+// it ended, as long as the master has that part of its stream. Meanwhile clients may only read, and nothing expires
+// by itself: the master's stream deletes it.
+//
+// A change that can't be repeated here ends the replication for good, and is not skipped. INFO has the reason.
+type master struct {
+	e          *Engine
+	host, port string
+	cancel     context.CancelFunc
+	done       chan struct{}
+	s          *Session // that repeats the stream
+
+	offset  atomic.Int64 // of the stream, all before it is repeated and saved as the log promises
+	read    atomic.Int64 // bytes of the file so far
+	heard   atomic.Int64 // when something came, Unix ms
+	loading atomic.Bool  // the copy of all keys comes
+	mu      sync.Mutex
+	id      string // of the stream, "" before the first copy
+	state   linkState
+	since   time.Time // of state
+	err     error     // why there is no connection
+	failed  bool      // err is final
+
+	multi int64 // of the goroutine that follows: the offset in front of the MULTI that is open, -1 for none
+}
+
+type linkState string
+
+// The states have their names from Redis' ROLE.
+const (
+	linkConnect    linkState = "connect"
+	linkConnecting linkState = "connecting"
+	linkSync       linkState = "sync"
+	linkConnected  linkState = "connected"
+)
+
+const (
+	masterTimeout = time.Minute // without a word of the master
+	masterRetry   = time.Second
+	masterDial    = 5 * time.Second
+	ackEvery      = time.Second
+)
+
+// finalError is an error after which the replication can't go on.
+type finalError struct{ error }
+
+func (m *master) addr() string { return net.JoinHostPort(m.host, m.port) }
+
+// follow makes the engine a replica of a server.
+func (e *Engine) follow(host, port string) {
+	e.roles.Lock()
+	defer e.roles.Unlock()
+	e.endMaster()
+	ctx, cancel := context.WithCancel(context.Background())
+	m := &master{e: e, host: host, port: port, cancel: cancel, done: make(chan struct{}), s: e.unlisted(), state: linkConnect, since: time.Now(), multi: -1}
+	m.s.replays = true
+	m.s.SyncLater()
+	e.master.Store(m)
+	e.endWrites()
+	e.endStreams()
+	if !e.background.start(func() { m.run(ctx) }) {
+		close(m.done)
+	}
+}
+
+// unfollow makes the engine a master again, with the keys that it has. It reports whether it was a replica.
+func (e *Engine) unfollow() bool {
+	e.roles.Lock()
+	defer e.roles.Unlock()
+	return e.endMaster()
+}
+
+func (e *Engine) endMaster() bool {
+	m := e.master.Load()
+	if m == nil {
+		return false
+	}
+	m.cancel()
+	<-m.done
+	e.master.CompareAndSwap(m, nil)
+	e.sweeper.wake(e, e.nowMS())
+	return true
+}
+
+// endWrites ends the commands that wait in order to write.
+func (e *Engine) endWrites() {
+	for i := range e.shards {
+		sh := &e.shards[i]
+		var ends []*Wait
+		sh.mu.Lock()
+		for _, waits := range sh.blocked {
+			for _, w := range waits {
+				if w.cmd.flags&flagWrite != 0 {
+					ends = append(ends, w)
+				}
+			}
+		}
+		sh.mu.Unlock()
+		for _, w := range ends {
+			w.finish(errorReply("UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)"))
+		}
+	}
+}
+
+// endStreams ends the stream to replicas of this engine: they have to follow its master.
+func (e *Engine) endStreams() {
+	r := &e.replication
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for f := range r.feeds {
+		if f.err == nil {
+			f.err = errors.New("the engine follows another server now")
+		}
+	}
+	r.forget()
+	r.more.Broadcast()
+}
+
+func cmdReplicaof(c *call) {
+	host, port := string(c.args[1]), string(c.args[2])
+	if c.noBlock {
+		c.err("ERR redoubt: " + strings.ToUpper(c.cmd.Name) + " is not supported in a transaction or a script")
+		return
+	}
+	if is(c.args[1], "no") && is(c.args[2], "one") {
+		if c.e.unfollow() {
+			c.e.tell("the engine is a master now", slog.String("by", "REPLICAOF NO ONE"))
+		}
+		c.ok()
+		return
+	}
+	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+		c.err("ERR Invalid master port")
+		return
+	}
+	if m := c.e.master.Load(); m != nil && m.host == host && m.port == port {
+		c.status("OK Already connected to specified master")
+		return
+	}
+	c.e.follow(host, port)
+	c.ok()
+}
+
+// tell logs an event of the replication.
+func (e *Engine) tell(what string, args ...any) {
+	if log := e.opts.Logger; log != nil {
+		log.Info(what, args...)
+	}
+}
+
+// run follows the master until ctx ends.
+func (m *master) run(ctx context.Context) {
+	defer close(m.done)
+	said := ""
+	for {
+		err := m.connectOnce(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		final := false
+		if f, ok := errors.AsType[finalError](err); ok {
+			err, final = f.error, true
+		}
+		m.set(linkConnect, err, final)
+		if log := m.e.opts.Logger; log != nil && err.Error() != said {
+			said = err.Error()
+			log.Warn("the replication has no connection", slog.String("master", m.addr()), slog.Bool("final", final), slog.Any("error", err))
+		}
+		if final {
+			<-ctx.Done()
+			return
+		}
+		select {
+		case <-time.After(masterRetry):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (m *master) set(state linkState, err error, final bool) { //nolint:revive // the parameter is a part of the state
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.state, m.err, m.failed, m.since = state, err, final, time.Now()
+}
+
+// connectOnce connects and follows until the connection ends.
+func (m *master) connectOnce(ctx context.Context) error {
+	m.set(linkConnecting, m.lastErr(), false)
+	conn, err := m.dial(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
+	in := bufio.NewReaderSize(&heardReader{m, conn}, 256<<10) // as large as an rdb.FileReader wants it, which then reads no further than the file
+	id, offset, err := m.shakeHands(conn, in)
+	if err != nil {
+		return err
+	}
+	if id != "" {
+		m.set(linkSync, nil, false)
+		if err := m.load(ctx, in, id, offset); err != nil {
+			return fmt.Errorf("the copy of all keys: %w", err)
+		}
+		m.e.tell("the engine has a copy of all keys", slog.String("master", m.addr()))
+	}
+	m.set(linkConnected, nil, false)
+	stop := make(chan struct{})
+	defer close(stop)
+	go m.acknowledge(conn, stop)
+	return m.repeat(ctx, conn, in)
+}
+
+func (m *master) lastErr() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.err
+}
+
+// A heardReader notes when something comes, and gives up after masterTimeout.
+type heardReader struct {
+	m    *master
+	conn net.Conn
+}
+
+func (r *heardReader) Read(p []byte) (int, error) {
+	if err := r.conn.SetReadDeadline(time.Now().Add(masterTimeout)); err != nil {
+		return 0, err
+	}
+	n, err := r.conn.Read(p)
+	if n > 0 {
+		r.m.heard.Store(time.Now().UnixMilli())
+		if r.m.loading.Load() {
+			r.m.read.Add(int64(n))
+		}
+	}
+	return n, err
+}
+
+func (m *master) dial(ctx context.Context) (net.Conn, error) {
+	d := &net.Dialer{Timeout: masterDial}
+	if m.e.setting("tls-replication") == "yes" {
+		return (&tls.Dialer{NetDialer: d, Config: &tls.Config{ServerName: m.host}}).DialContext(ctx, "tcp", m.addr())
+	}
+	return d.DialContext(ctx, "tcp", m.addr())
+}
+
+// ask sends a command and returns the line of its reply.
+func ask(conn net.Conn, in *bufio.Reader, args ...string) (string, error) {
+	if _, err := conn.Write(resp.AppendCommand(nil, args...)); err != nil {
+		return "", err
+	}
+	return readLine(in)
+}
+
+// readLine skips the empty lines that a master sends to say that it is alive.
+func readLine(in *bufio.Reader) (string, error) {
+	for {
+		line, err := in.ReadSlice('\n')
+		if err != nil {
+			return "", err
+		}
+		if line = bytes.TrimRight(line, "\r\n"); len(line) > 0 {
+			return string(line), nil
+		}
+	}
+}
+
+// shakeHands logs in and asks for the stream. With an id, the copy of all keys at an offset comes first.
+func (m *master) shakeHands(conn net.Conn, in *bufio.Reader) (id string, offset int64, err error) {
+	user, password := m.e.setting("masteruser"), m.e.setting("masterauth")
+	_, port, _ := net.SplitHostPort(conn.LocalAddr().String()) // the engine doesn't know where a server listens for it
+	for _, args := range [][]string{
+		{"PING"}, {"AUTH", user, password}, {"REPLCONF", "listening-port", port}, {"REPLCONF", "capa", "eof", "capa", "psync2"},
+	} {
+		switch {
+		case args[0] == "AUTH" && password == "":
+			continue
+		case args[0] == "AUTH" && user == "":
+			args = []string{"AUTH", password}
+		}
+		line, err := ask(conn, in, args...)
+		if err != nil {
+			return "", 0, err
+		}
+		mayFail := args[0] == "REPLCONF" || args[0] == "PING" && (strings.HasPrefix(line, "-NOAUTH") || strings.HasPrefix(line, "-NOPERM"))
+		if line[0] == '-' && !mayFail {
+			return "", 0, fmt.Errorf("the master answers %s with %q", args[0], line[1:])
+		}
+	}
+	was, next := m.streamID(), m.offset.Load()+1
+	if was == "" {
+		was, next = "?", -1
+	}
+	line, err := ask(conn, in, "PSYNC", was, strconv.FormatInt(next, 10))
+	if err != nil {
+		return "", 0, err
+	}
+	switch words := strings.Fields(line); {
+	case words[0] == "+FULLRESYNC" && len(words) == 3:
+		offset, err := strconv.ParseInt(words[2], 10, 64)
+		return words[1], offset, err
+	case words[0] == "+CONTINUE" && was != "?":
+		if len(words) > 1 {
+			m.adopt(words[1])
+		}
+		return "", 0, nil
+	}
+	return "", 0, fmt.Errorf("the master answers PSYNC with %q", strings.TrimPrefix(line, "-"))
+}
+
+func (m *master) streamID() string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.id
+}
+
+func (m *master) adopt(id string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.id = id
+}
+
+// load replaces all keys and functions by those of the file that the master sends.
+func (m *master) load(ctx context.Context, in *bufio.Reader, id string, offset int64) error {
+	m.adopt("") // until all keys have come
+	m.read.Store(0)
+	m.loading.Store(true)
+	defer m.loading.Store(false)
+	head, err := readLine(in)
+	if err != nil {
+		return err
+	}
+	mark, isMark := strings.CutPrefix(head, "$EOF:")
+	if head[0] != '$' || isMark && len(mark) != 40 {
+		return fmt.Errorf("the master sends %.100q in place of a file", head)
+	}
+	m.s.Reset()
+	if err := m.do([]byte("FLUSHALL")); err != nil {
+		return err
+	}
+	if err := m.do([]byte("FUNCTION"), []byte("FLUSH")); err != nil {
+		return err
+	}
+	f, err := rdb.NewFileReader(in)
+	if err != nil {
+		return err
+	}
+	libraries := 0
+	for {
+		e, err := f.Next()
+		for _, code := range f.Libraries()[libraries:] {
+			if err := m.do([]byte("FUNCTION"), []byte("LOAD"), []byte(code)); err != nil {
+				return err
+			}
+			libraries++
+		}
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err == nil {
+			err = m.put(&e)
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if isMark {
+		got := make([]byte, len(mark))
+		if _, err := io.ReadFull(in, got); err != nil {
+			return err
+		}
+		if string(got) != mark {
+			return fmt.Errorf("the file does not end where the master says")
+		}
+	}
+	if err := m.s.Sync(); err != nil {
+		return err
+	}
+	m.offset.Store(offset)
+	m.adopt(id)
+	m.multi = -1
+	return nil
+}
+
+// put adds a key of the file.
+func (m *master) put(e *rdb.Entry) error {
+	if what := rdb.Unsupported(e.Payload); what != "" {
+		return finalError{fmt.Errorf("key %.100q in database %d can't be stored here: %s", e.Key, e.DB, what)}
+	}
+	if e.DB >= databaseCount {
+		return finalError{fmt.Errorf("key %.100q is in database %d; there are %d here", e.Key, e.DB, databaseCount)}
+	}
+	m.s.db = e.DB
+	return m.do([]byte("RESTORE"), e.Key, strconv.AppendInt(nil, e.Deadline, 10), e.Payload, []byte("ABSTTL"))
+}
+
+// do repeats a command.
+func (m *master) do(args ...[]byte) error {
+	out, wait := m.s.Do(nil, args)
+	if wait != nil {
+		wait.Cancel()
+		return finalError{fmt.Errorf("%s of the master's stream waits here", clip(args[0], 32))}
+	}
+	if len(out) > 0 && out[0] == '-' {
+		return finalError{fmt.Errorf("%s can't be repeated: %.200q", clip(args[0], 32), bytes.TrimSpace(out[1:]))}
+	}
+	return nil
+}
+
+// acknowledge tells the master every second how far the replica is.
+func (m *master) acknowledge(conn net.Conn, stop chan struct{}) {
+	t := time.NewTicker(ackEvery)
+	defer t.Stop()
+	for {
+		if m.ack(conn) != nil {
+			return // reading finds out
+		}
+		select {
+		case <-t.C:
+		case <-stop:
+			return
+		}
+	}
+}
+
+func (m *master) ack(conn net.Conn) error {
+	_, err := conn.Write(resp.AppendCommand(nil, "REPLCONF", "ACK", strconv.FormatInt(m.offset.Load(), 10)))
+	return err
+}
+
+// repeat runs the commands of the stream until the connection ends.
+func (m *master) repeat(ctx context.Context, conn net.Conn, in *bufio.Reader) (err error) {
+	var scanner resp.CommandScanner
+	buf, from, to := make([]byte, 64<<10), 0, 0
+	offset := m.offset.Load()
+	defer func() {
+		if m.multi >= 0 { // the next connection begins with it
+			m.s.discard()
+			m.offset.Store(m.multi)
+			m.multi = -1
+		}
+	}()
+	for {
+		if from == to {
+			from, to = 0, 0
+		} else if to == len(buf) {
+			if from < len(buf)/2 {
+				buf = append(buf, make([]byte, len(buf))...)
+			}
+			to = copy(buf, buf[from:to])
+			from = 0
+		}
+		n, err := in.Read(buf[to:])
+		to += n
+		for from < to && ctx.Err() == nil {
+			used, bad := scanner.Next(buf[from:to])
+			if bad != nil {
+				return finalError{fmt.Errorf("the stream is broken: %w", bad)}
+			}
+			if used == 0 {
+				break
+			}
+			if args := scanner.Args(); len(args) > 0 {
+				if is(args[0], "replconf") { // GETACK: the offset in front of it
+					if err := m.saved(offset); err != nil {
+						return err
+					}
+					if err := m.ack(conn); err != nil {
+						return err
+					}
+				} else if err := m.step(args, offset); err != nil {
+					return err
+				}
+			}
+			from += used
+			offset += int64(used)
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if e := m.saved(offset); e != nil {
+			return e
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// saved notes that all before an offset is repeated.
+func (m *master) saved(offset int64) error {
+	if err := m.s.Sync(); err != nil {
+		return err
+	}
+	m.offset.Store(offset)
+	return nil
+}
+
+// step repeats a command of the stream, which begins at an offset.
+func (m *master) step(args [][]byte, offset int64) error {
+	switch {
+	case is(args[0], "ping"):
+		return nil
+	case is(args[0], "multi"):
+		m.multi = offset
+	case is(args[0], "exec"):
+		m.multi = -1
+	}
+	return m.do(args...)
+}
+
+// readOnly returns why a command may not run because the engine is a replica, "" if it may.
+func (s *Session) readOnly(cmd *command) string {
+	m := s.e.master.Load()
+	switch {
+	case m == nil || s.replays:
+		return ""
+	case m.loading.Load() && cmd.flags&flag(rediscmd.Loading) == 0:
+		return "LOADING redoubt: all keys of the master are on their way"
+	case cmd.flags&flagWrite != 0:
+		return "READONLY You can't write against a read only replica."
+	}
+	return ""
+}
+
+// expires reports whether keys expire by themselves: not in a replica, whose master deletes them.
+func (c *call) expires() bool { return c.e.master.Load() == nil }
+
+// lag is how long nothing has come, in seconds, -1 without a connection.
+func (m *master) lag() int64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.state != linkConnected && m.state != linkSync {
+		return -1
+	}
+	return max(0, (time.Now().UnixMilli()-m.heard.Load())/1000)
+}
+
+// infoReplica writes the replica's part of INFO.
+func (m *master) info(b *strings.Builder) {
+	lag := m.lag()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	up, syncing := "down", 0
+	if m.state == linkConnected {
+		up = "up"
+	}
+	if m.loading.Load() {
+		syncing = 1
+	}
+	fmt.Fprintf(b, "role:slave\r\nmaster_host:%s\r\nmaster_port:%s\r\nmaster_link_status:%s\r\nmaster_last_io_seconds_ago:%d\r\nmaster_sync_in_progress:%d\r\n", m.host, m.port, up, lag, syncing)
+	if m.err != nil {
+		fmt.Fprintf(b, "master_link_error:%s\r\n", strings.NewReplacer("\r", " ", "\n", " ").Replace(m.err.Error()))
+	}
+	if syncing == 1 {
+		fmt.Fprintf(b, "master_sync_read_bytes:%d\r\n", m.read.Load())
+	}
+	if up == "down" {
+		fmt.Fprintf(b, "master_link_down_since_seconds:%d\r\nmaster_link_final:%t\r\n", int64(time.Since(m.since).Seconds()), m.failed)
+	}
+	fmt.Fprintf(b, "slave_read_repl_offset:%d\r\nslave_repl_offset:%d\r\nslave_priority:100\r\nslave_read_only:1\r\nreplica_announced:1\r\nconnected_slaves:0\r\n", m.offset.Load(), m.offset.Load())
+	fmt.Fprintf(b, "master_replid:%s\r\nmaster_replid2:%040d\r\nmaster_repl_offset:%d\r\nsecond_repl_offset:-1\r\n", m.id, 0, m.offset.Load())
+}

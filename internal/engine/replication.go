@@ -1,0 +1,639 @@
+package engine
+
+import (
+	"bufio"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redoubt-go/redoubt/internal/rdb"
+	"github.com/redoubt-go/redoubt/internal/resp"
+)
+
+// replication is the engine as the master of replicas that speak Redis' protocol: REPLCONF, PSYNC or SYNC, an RDB
+// file, and then the stream of changes. The stream has the effects that the log has too. It begins with the first
+// replica, and ends an hour after the last.
+type replication struct {
+	on atomic.Bool // changes go to the stream; set with every shard locked
+
+	mu     sync.Mutex
+	more   *sync.Cond // the stream has grown, or a replica is to end
+	id     string     // of the stream; a later stream has another
+	chunks [][]byte   // the end of the stream: at least backlogBytes, and what a replica hasn't got
+	base   int64      // offset of the first byte of chunks
+	end    int64
+	db     int // that the stream has selected, -1 for none
+	feeds  map[*feed]struct{}
+	syncs  int64 // full resynchronizations
+	waits  map[*Wait]ackWait
+	idle   time.Time // since when there is no replica
+	tick   Timer
+	buf    []byte
+}
+
+// A feed is a replica that is connected.
+type feed struct {
+	addr    string
+	at      int64 // offset of what it gets next
+	acked   atomic.Int64
+	ackedAt atomic.Int64 // Unix ms
+	online  bool
+	err     error // why it ends
+}
+
+// A replicaSetup is what a connection has said by REPLCONF.
+type replicaSetup struct {
+	ip, port    string
+	eof, psync2 bool
+}
+
+// ackWait is a WAIT for replicas.
+type ackWait struct {
+	replicas int64
+	offset   int64
+}
+
+const (
+	backlogBytes = 1 << 20
+	streamChunk  = 64 << 10
+	// mostBehind is how much of the stream may wait for a replica.
+	mostBehind     = 256 << 20
+	backlogTTL     = time.Hour
+	replicaPing    = 10 * time.Second
+	replicaTimeout = time.Minute
+)
+
+var errBehind = errors.New("more than 256 MiB of changes wait for it")
+
+func (r *replication) init() {
+	r.more = sync.NewCond(&r.mu)
+	r.feeds, r.waits = map[*feed]struct{}{}, map[*Wait]ackWait{}
+	r.id, r.db = newRunID(), -1
+}
+
+// append adds the effects of a call to the stream. Their shards are locked.
+func (r *replication) append(db int, commands [][][]byte) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.buf = r.buf[:0]
+	many := 0
+	for _, args := range commands {
+		if !is(args[0], "select") {
+			many++
+		}
+	}
+	if db != r.db {
+		r.selectDB(db)
+	}
+	if many > 1 {
+		r.buf = resp.AppendCommand(r.buf, "MULTI")
+	}
+	for _, args := range commands {
+		if is(args[0], "select") {
+			n, _ := parseInt(args[1])
+			r.db = int(n)
+		}
+		r.buf = resp.AppendCommand(r.buf, args...)
+	}
+	if many > 1 {
+		r.buf = resp.AppendCommand(r.buf, "EXEC")
+	}
+	r.write(r.buf)
+	if cap(r.buf) > 1<<20 {
+		r.buf = nil
+	}
+}
+
+func (r *replication) selectDB(db int) {
+	r.buf = resp.AppendCommand(r.buf, "SELECT", strconv.Itoa(db))
+	r.db = db
+}
+
+// write adds bytes to the stream. mu is held.
+func (r *replication) write(b []byte) {
+	r.end += int64(len(b))
+	for len(b) > 0 {
+		last := len(r.chunks) - 1
+		if last < 0 || len(r.chunks[last]) == cap(r.chunks[last]) {
+			r.chunks = append(r.chunks, make([]byte, 0, streamChunk))
+			last++
+		}
+		c := r.chunks[last]
+		n := min(len(b), cap(c)-len(c))
+		r.chunks[last] = append(c, b[:n]...)
+		b = b[n:]
+	}
+	keep := r.end - backlogBytes
+	for f := range r.feeds {
+		switch {
+		case f.err != nil:
+		case r.end-f.at > mostBehind:
+			f.err = errBehind
+		default:
+			keep = min(keep, f.at)
+		}
+	}
+	for len(r.chunks) > 0 && r.base+int64(len(r.chunks[0])) <= keep {
+		r.base += int64(len(r.chunks[0]))
+		r.chunks[0] = nil
+		r.chunks = r.chunks[1:]
+	}
+	r.more.Broadcast()
+}
+
+// next waits for more of the stream for f, and returns a part of it.
+func (r *replication) next(f *feed) ([]byte, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for f.err == nil && f.at == r.end {
+		r.more.Wait()
+	}
+	if f.err != nil {
+		return nil, f.err
+	}
+	at := r.base
+	for _, c := range r.chunks {
+		if f.at < at+int64(len(c)) {
+			part := c[f.at-at:]
+			f.at += int64(len(part))
+			return part, nil
+		}
+		at += int64(len(c))
+	}
+	return nil, errors.New("internal error: the stream has lost a part")
+}
+
+// stop ends a replica.
+func (r *replication) stop(f *feed, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if f.err == nil {
+		f.err = err
+	}
+	r.more.Broadcast()
+}
+
+// begin starts the stream. Every shard is locked.
+func (e *Engine) beginStream() {
+	r := &e.replication
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.on.Load() {
+		return
+	}
+	r.on.Store(true)
+	r.db = -1
+	r.tick = e.clock.AfterFunc(replicaPing, e.tickReplicas)
+}
+
+// endStream ends the stream: no replica may go on with it later.
+func (e *Engine) endStream() {
+	e.stopped(func() {
+		r := &e.replication
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if r.on.Load() && len(r.feeds) == 0 {
+			r.on.Store(false)
+			r.forget()
+		}
+	})
+}
+
+func (r *replication) forget() {
+	r.id, r.db, r.chunks, r.base = newRunID(), -1, nil, r.end
+}
+
+// tickReplicas sends PING to the replicas from time to time, and ends those that have not acknowledged for long.
+func (e *Engine) tickReplicas() {
+	r := &e.replication
+	r.mu.Lock()
+	now := e.clock.Now()
+	late := now.Add(-replicaTimeout).UnixMilli()
+	for f := range r.feeds {
+		if f.online && f.ackedAt.Load() < late && f.err == nil {
+			f.err = errors.New("it has not acknowledged anything for a minute")
+		}
+	}
+	if len(r.feeds) > 0 {
+		r.write(resp.AppendCommand(nil, "PING"))
+	}
+	over := len(r.feeds) == 0 && now.Sub(r.idle) >= backlogTTL
+	if !e.closed.Load() && !over {
+		r.tick = e.clock.AfterFunc(replicaPing, e.tickReplicas)
+	}
+	r.mu.Unlock()
+	if over {
+		e.endStream()
+	}
+}
+
+// Replconf answers a REPLCONF of a connection that is about to send PSYNC, with an error or nil.
+func (s *Session) Replconf(args [][]byte) error {
+	if len(args)%2 == 0 {
+		return errors.New("ERR syntax error")
+	}
+	for i := 1; i+1 < len(args); i += 2 {
+		switch name, value := args[i], string(args[i+1]); {
+		case is(name, "listening-port"):
+			if _, err := strconv.ParseUint(value, 10, 16); err != nil {
+				return errors.New("ERR value is not an integer or out of range")
+			}
+			s.replica.port = value
+		case is(name, "ip-address"):
+			s.replica.ip = value
+		case is(name, "capa"):
+			s.replica.eof = s.replica.eof || value == "eof"
+			s.replica.psync2 = s.replica.psync2 || value == "psync2"
+		case is(name, "version"), is(name, "ack"), is(name, "getack"), is(name, "rdb-only"):
+		default:
+			return errors.New("ERR Unrecognized REPLCONF option: " + clip(name, 128))
+		}
+	}
+	return nil
+}
+
+// Replicate serves a replica: args are its PSYNC or SYNC. It returns when the connection or ctx ends, which must
+// also close the connection. unread are bytes of the client that were read already.
+func (s *Session) Replicate(ctx context.Context, conn net.Conn, unread []byte, args [][]byte) error {
+	e, r := s.e, &s.e.replication
+	if m := e.master.Load(); m != nil {
+		_, err := io.WriteString(conn, "-NOMASTERLINK redoubt: this engine is itself a replica of "+m.addr()+": follow that server\r\n")
+		return err
+	}
+	host, _, _ := net.SplitHostPort(conn.RemoteAddr().String())
+	if s.replica.ip != "" {
+		host = s.replica.ip
+	}
+	f := &feed{addr: net.JoinHostPort(host, s.replica.port)}
+	f.ackedAt.Store(e.clock.Now().UnixMilli())
+	defer context.AfterFunc(ctx, func() { r.stop(f, context.Cause(ctx)) })()
+	defer r.leave(e, f)
+	out := bufio.NewWriterSize(conn, 64<<10)
+	sync := is(args[0], "sync")
+	if !sync && r.resume(f, string(args[1]), args[2]) {
+		line := "+CONTINUE\r\n"
+		if s.replica.psync2 {
+			line = "+CONTINUE " + r.id + "\r\n"
+		}
+		if _, err := io.WriteString(conn, line); err != nil {
+			return err
+		}
+		go e.listen(conn, unread, f, nil)
+	} else {
+		acked := make(chan struct{})
+		if err := e.sendAll(ctx, conn, out, f, s.replica.eof, sync); err != nil {
+			return fmt.Errorf("the replica got no copy of all keys: %w", err)
+		}
+		go e.listen(conn, unread, f, acked)
+		if s.replica.eof { // it looks for the end of the file where its reads end
+			select {
+			case <-acked:
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+		}
+	}
+	r.mu.Lock()
+	f.online = true
+	r.mu.Unlock()
+	for {
+		part, err := r.next(f)
+		if err != nil {
+			return err
+		}
+		if _, err := conn.Write(part); err != nil {
+			return err
+		}
+	}
+}
+
+func (r *replication) leave(e *Engine, f *feed) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if f.err == nil {
+		f.err = net.ErrClosed
+	}
+	delete(r.feeds, f)
+	if len(r.feeds) == 0 {
+		r.idle = e.clock.Now()
+	}
+}
+
+// resume reports whether a replica can go on from an offset, and then adds it.
+func (r *replication) resume(f *feed, id string, offset []byte) bool {
+	n, ok := parseInt(offset)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !ok || !r.on.Load() || !strings.EqualFold(id, r.id) || n-1 < r.base || n-1 > r.end {
+		return false
+	}
+	f.at = n - 1
+	f.acked.Store(f.at)
+	r.feeds[f] = struct{}{}
+	return true
+}
+
+// sendAll sends the copy of all keys as they are at one moment. The stream goes on from there for the replica.
+func (e *Engine) sendAll(ctx context.Context, conn net.Conn, out *bufio.Writer, f *feed, eof, sync bool) (err error) { //nolint:revive // what the replica can
+	r := &e.replication
+	var to io.Writer = out
+	mark := ""
+	var spool *os.File
+	if !eof { // it wants the length first
+		if spool, err = os.CreateTemp("", "redoubt-sync-"); err != nil {
+			return err
+		}
+		defer func() {
+			_ = spool.Close()
+			_ = os.Remove(spool.Name())
+		}()
+		to = spool
+	} else {
+		var raw [20]byte
+		_, _ = rand.Read(raw[:])
+		mark = hex.EncodeToString(raw[:])
+	}
+	var w *rdb.FileWriter
+	var libraries []*library
+	version := rdb.Version
+	head := ""
+	first := true
+	start := func() error {
+		first = false
+		if _, err := out.WriteString(head); err != nil {
+			return err
+		}
+		if eof {
+			if _, err := out.WriteString("$EOF:" + mark + "\r\n"); err != nil {
+				return err
+			}
+		}
+		if w, err = rdb.NewFileWriter(to, version, e.clock.Now()); err != nil {
+			return err
+		}
+		for _, l := range libraries {
+			if err := w.Library(l.code); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	err = e.snapshot(ctx, func() {
+		e.beginStream()
+		libraries = e.functions.list()
+		for i := range e.shards {
+			for _, ks := range e.shards[i].dbs {
+				if ks != nil && ks.fields.len() > 0 {
+					version = rdb.VersionFieldTTL
+				}
+			}
+		}
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.syncs++
+		r.db = -1 // the replica has selected none
+		f.at = r.end
+		f.acked.Store(f.at)
+		r.feeds[f] = struct{}{}
+		if !sync {
+			head = fmt.Sprintf("+FULLRESYNC %s %d\r\n", r.id, r.end)
+		}
+	}, func(entries []rdb.Entry) error {
+		if first {
+			if err := start(); err != nil {
+				return err
+			}
+		}
+		for _, entry := range entries {
+			if err := w.Write(entry); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if err := w.Close(); err != nil {
+		return err
+	}
+	if eof {
+		_, err = out.WriteString(mark)
+	} else {
+		var size int64
+		if size, err = spool.Seek(0, io.SeekEnd); err == nil {
+			_, err = spool.Seek(0, io.SeekStart)
+		}
+		if err == nil {
+			_, err = fmt.Fprintf(out, "$%d\r\n", size)
+		}
+		if err == nil {
+			_, err = io.Copy(out, spool)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return out.Flush()
+}
+
+// listen reads what a replica acknowledges. It closes acked at the first.
+func (e *Engine) listen(conn net.Conn, unread []byte, f *feed, acked chan struct{}) {
+	r := &e.replication
+	in := bufio.NewReader(io.MultiReader(strings.NewReader(string(unread)), conn))
+	var scanner resp.CommandScanner
+	var buf []byte
+	chunk := make([]byte, 4<<10)
+	for {
+		n, err := in.Read(chunk)
+		buf = append(buf, chunk[:n]...)
+		for len(buf) > 0 {
+			used, bad := scanner.Next(buf)
+			if bad != nil {
+				err = bad
+			}
+			if used == 0 || bad != nil {
+				break
+			}
+			if a := scanner.Args(); len(a) == 3 && is(a[0], "replconf") && is(a[1], "ack") {
+				if offset, ok := parseInt(a[2]); ok {
+					f.acked.Store(offset)
+					f.ackedAt.Store(e.clock.Now().UnixMilli())
+					r.countAcks()
+				}
+				if acked != nil {
+					close(acked)
+					acked = nil
+				}
+			}
+			buf = buf[used:]
+		}
+		if err != nil {
+			r.stop(f, err)
+			if acked != nil {
+				close(acked)
+			}
+			return
+		}
+	}
+}
+
+// have returns how many replicas have acknowledged an offset. mu is held.
+func (r *replication) have(offset int64) (n int64) {
+	for f := range r.feeds {
+		if f.online && f.acked.Load() >= offset {
+			n++
+		}
+	}
+	return n
+}
+
+// countAcks ends the WAITs that have enough.
+func (r *replication) countAcks() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for w, a := range r.waits {
+		if n := r.have(a.offset); n >= a.replicas {
+			delete(r.waits, w)
+			w.finish(resp.AppendInt(nil, n))
+		}
+	}
+}
+
+// cmdWait waits until so many replicas have acknowledged all changes so far.
+func cmdWait(c *call) {
+	replicas, ok := c.argInt(c.args[1])
+	if !ok {
+		return
+	}
+	timeout, ok := parseInt(c.args[2])
+	switch {
+	case !ok:
+		c.err("ERR timeout is not an integer or out of range")
+		return
+	case timeout < 0:
+		c.err("ERR timeout is negative")
+		return
+	case c.e.master.Load() != nil:
+		c.err("ERR WAIT cannot be used with replica instances. Please also note that since Redis 4.0 if a replica is configured to be writable (which is not the default) writes to replicas are just local and are not propagated.")
+		return
+	}
+	r := &c.e.replication
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	offset := r.end
+	n := r.have(offset)
+	if n >= replicas {
+		c.int(n)
+		return
+	}
+	c.block(nil, 0, resp.AppendInt(nil, n))
+	w := c.wait
+	if w == nil {
+		return
+	}
+	r.waits[w] = ackWait{replicas, offset}
+	if len(r.feeds) > 0 {
+		r.write(resp.AppendCommand(nil, "REPLCONF", "GETACK", "*"))
+	}
+	if timeout > 0 {
+		c.e.clock.AfterFunc(longest(timeout), func() {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			delete(r.waits, w)
+			w.finish(resp.AppendInt(nil, r.have(offset)))
+		})
+	}
+}
+
+// replicas returns a description of each replica, by address.
+func (r *replication) replicas(now time.Time) (all []replicaState) {
+	for f := range r.feeds {
+		state := "wait_bgsave"
+		if f.online {
+			state = "online"
+		}
+		host, port, _ := net.SplitHostPort(f.addr)
+		all = append(all, replicaState{host, port, state, f.acked.Load(), max(0, (now.UnixMilli()-f.ackedAt.Load())/1000)})
+	}
+	slices.SortFunc(all, func(a, b replicaState) int { return strings.Compare(a.host+":"+a.port, b.host+":"+b.port) })
+	return all
+}
+
+type replicaState struct {
+	host, port, state string
+	offset, lag       int64
+}
+
+// close ends all replicas, for good.
+func (r *replication) close() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.tick != nil {
+		r.tick.Stop()
+	}
+	for f := range r.feeds {
+		if f.err == nil {
+			f.err = ErrClosed
+		}
+	}
+	r.more.Broadcast()
+}
+
+// info writes the master's part of INFO.
+func (r *replication) info(b *strings.Builder, now time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	all := r.replicas(now)
+	fmt.Fprintf(b, "role:master\r\nconnected_slaves:%d\r\n", len(all))
+	for i, f := range all {
+		fmt.Fprintf(b, "slave%d:ip=%s,port=%s,state=%s,offset=%d,lag=%d\r\n", i, f.host, f.port, f.state, f.offset, f.lag)
+	}
+	active, first, size := 0, int64(0), int64(0)
+	if r.on.Load() {
+		active, first, size = 1, r.base+1, r.end-r.base
+	}
+	fmt.Fprintf(b, "master_failover_state:no-failover\r\nmaster_replid:%s\r\nmaster_replid2:%040d\r\nmaster_repl_offset:%d\r\nsecond_repl_offset:-1\r\nrepl_backlog_active:%d\r\nrepl_backlog_size:%d\r\nrepl_backlog_first_byte_offset:%d\r\nrepl_backlog_histlen:%d\r\n",
+		r.id, 0, r.end, active, backlogBytes, first, size)
+}
+
+// cmdRole says whether the engine is a master, and of which replicas, or a replica, and of which master.
+func cmdRole(c *call) {
+	if m := c.e.master.Load(); m != nil {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		port, _ := strconv.ParseInt(m.port, 10, 64) // it was checked
+		c.array(5)
+		c.str("slave")
+		c.str(m.host)
+		c.int(port)
+		c.str(string(m.state))
+		c.int(m.offset.Load())
+		return
+	}
+	r := &c.e.replication
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	all := r.replicas(c.e.clock.Now())
+	c.array(3)
+	c.str("master")
+	c.int(r.end)
+	c.array(len(all))
+	for _, f := range all {
+		c.array(3)
+		c.str(f.host)
+		c.str(f.port)
+		c.str(strconv.FormatInt(f.offset, 10))
+	}
+}

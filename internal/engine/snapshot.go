@@ -1,0 +1,180 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"sync"
+	"sync/atomic"
+
+	"github.com/redoubt-go/redoubt/internal/rdb"
+)
+
+// A snapshot has all keys as they were at one moment, while commands go on. One goroutine goes over all keys and
+// holds one shard at a time, for some keys. A command that is about to change a key which was not visited
+// yet gives the key to the snapshot first. A bit of each item says whether the snapshot needs it still;
+// what the bit means changes with each snapshot, so no pass is needed to reset it.
+type snapshot struct {
+	mark  uint8 // of an item that the snapshot has, or that is younger
+	again bool  // databases were swapped, so that the pass may have missed keys; guarded by all shards
+
+	mu     sync.Mutex
+	ready  []rdb.Entry // not handed on yet
+	bytes  int         // of their payloads
+	failed atomic.Bool
+	err    error // why, guarded by mu
+}
+
+// snapshots is what an engine knows of its snapshots. Every shard's lock is held when the fields change, and one
+// when they are read.
+type snapshots struct {
+	mark uint8     // of new items
+	now  *snapshot // nil: none is taken
+	turn sync.Mutex
+}
+
+// itemTaken is the bit of an item's state that snapshots use, beside itemNoted and itemGone.
+const itemTaken = 1 << 7
+
+const (
+	snapshotStep  = 64        // keys that are taken with one lock
+	snapshotBytes = 256 << 10 // or bytes
+	// mostSnapshot bounds the payloads of changed keys that wait until the receiver has taken what came before.
+	mostSnapshot = 256 << 20
+)
+
+var (
+	errFlushed      = errors.New("keys were deleted by FLUSHALL or FLUSHDB, or databases swapped, meanwhile")
+	errSlowReceiver = errors.New("the receiver is too slow: more than 256 MiB wait for it")
+)
+
+// snapshot calls begin at the moment of the snapshot, with every shard locked, and then emit with all keys. Keys
+// of a database need not follow each other. It takes one snapshot at a time: later ones wait.
+func (e *Engine) snapshot(ctx context.Context, begin func(), emit func([]rdb.Entry) error) error {
+	e.snapshots.turn.Lock()
+	defer e.snapshots.turn.Unlock()
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	s := &snapshot{}
+	e.stopped(func() {
+		e.snapshots.mark ^= itemTaken
+		s.mark = e.snapshots.mark
+		e.snapshots.now = s
+		begin()
+	})
+	hand := func() {
+		if err := ctx.Err(); err != nil {
+			s.fail(err)
+		}
+		if e.closed.Load() {
+			s.fail(ErrClosed)
+		}
+		if s.failed.Load() {
+			return
+		}
+		s.mu.Lock()
+		ready := s.ready
+		s.ready, s.bytes = nil, 0
+		s.mu.Unlock()
+		if err := emit(ready); err != nil {
+			s.fail(err)
+		}
+	}
+	for pass := true; pass; { // also after a failure: the next snapshot counts on the marks
+		for i := range e.shards {
+			for db := range databaseCount {
+				for cursor, more := uint64(0), true; more; more = cursor != 0 {
+					cursor = e.snapshotPart(s, &e.shards[i], db, cursor)
+					hand()
+					runtime.Gosched()
+				}
+			}
+		}
+		e.stopped(func() {
+			if pass, s.again = s.again, false; !pass {
+				e.snapshots.now = nil
+			}
+		})
+	}
+	hand()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.err
+}
+
+// stopped calls f with every shard locked.
+func (e *Engine) stopped(f func()) {
+	var all shardSet
+	all.fill()
+	e.lock(&all)
+	defer e.unlock(&all)
+	f()
+}
+
+// snapshotPart takes some keys, and returns the cursor of the next ones, or 0.
+func (e *Engine) snapshotPart(s *snapshot, sh *shard, db int, cursor uint64) uint64 {
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	ks := sh.dbs[db]
+	if ks == nil {
+		return 0
+	}
+	keys := 0
+	for buckets := 16 * snapshotStep; buckets > 0; buckets-- {
+		cursor = ks.keys.scan(cursor, func(it *item) {
+			keys++
+			s.take(db, it)
+		})
+		s.mu.Lock()
+		enough := s.bytes > snapshotBytes
+		s.mu.Unlock()
+		if cursor == 0 || keys >= snapshotStep || enough {
+			break
+		}
+	}
+	return cursor
+}
+
+// take gives an item to the snapshot, unless it has it. The item's shard is locked.
+func (s *snapshot) take(db int, it *item) {
+	if it.val.state&itemTaken == s.mark {
+		return
+	}
+	it.val.state ^= itemTaken
+	if s.failed.Load() {
+		return
+	}
+	payload := rdb.Payload(nil, it.val.export(func(int) {}))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ready = append(s.ready, rdb.Entry{DB: db, Key: view(it.key), Deadline: it.val.expire, Payload: payload})
+	if s.bytes += len(payload) + len(it.key); s.bytes > mostSnapshot {
+		s.ready = nil
+		s.err = errSlowReceiver
+		s.failed.Store(true)
+	}
+}
+
+// fail gives the snapshot up.
+func (s *snapshot) fail(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err == nil {
+		s.err = err
+	}
+	s.ready = nil
+	s.failed.Store(true)
+}
+
+// takeFirst gives an item to the snapshot before a call changes it.
+func (c *call) takeFirst(s *snapshot, ks *keyspace, it *item) {
+	db := c.db
+	for i, other := range c.e.shards[shardOf(view(it.key))].dbs {
+		if other == ks {
+			db = i
+			break
+		}
+	}
+	s.take(db, it)
+}
