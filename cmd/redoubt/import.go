@@ -26,6 +26,14 @@ SOURCE is one of
 Without /db all databases of a server are copied. The import never writes to SOURCE.
 Values of all types and expiry times are copied unchanged.
 
+With --follow clients may write to SOURCE all the time: the target becomes its
+replica, and the command ends when the replica has caught up. It may be run again to
+see how far it is. --switch then moves the writes: SOURCE refuses them, the target
+gets the rest, and takes writes. Either side is a redoubt serve on its engine, a
+Redis or a Valkey. So a program leaves the engine in the same way:
+  redoubt import redis://engine:6380 --follow --backend redis://new-redis:6379
+The target connects to SOURCE by itself, at the address in the URL.
+
 Before it writes, the import reads the whole file, verifies its checksum, and checks
 that no key exists already. ^C ends the import after the keys in progress.
 
@@ -34,13 +42,23 @@ damaged, or the target can't store a key; 69 a server does not answer, or the
 directory can't be used; 73 keys exist already; 128+n ended by signal n.`,
 		Example: `  redoubt import /var/lib/redis/dump.rdb
   redoubt import redis://10.0.0.5:6379
-  redoubt import dump.rdb --dir ./data`,
+  redoubt import dump.rdb --dir ./data
+  redoubt import redis://10.0.0.5:6379 --follow
+  redoubt import redis://10.0.0.5:6379 --switch`,
 		Args: one("SOURCE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			switch backend := cmd.Flags().Changed("backend") && f.backend != ""; {
+			case f.followIt && f.cutOver:
+				return usagef("both follow and switch are given; follow comes first, and switch once it has caught up")
+			case f.followIt || f.cutOver:
+				return f.runFollow(args[0], backend, cmd.OutOrStdout(), cmd.ErrOrStderr())
+			}
 			return f.runImport(args[0], cmd.Flags().Changed("backend") && f.backend != "", cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
 	f.flags(cmd.Flags(), "source", "copied to")
+	cmd.Flags().BoolVar(&f.followIt, "follow", false, "make the target a replica of SOURCE, which gets all changes until --switch")
+	cmd.Flags().BoolVar(&f.cutOver, "switch", false, "end --follow: SOURCE refuses writes, and the target takes them once it has all")
 	return cmd
 }
 

@@ -32,6 +32,7 @@ type moveFlags struct {
 	password                secret
 	otherPassword           string // name of a file
 	replace, skip, quiet    bool
+	followIt, cutOver       bool // only of import
 	asJSON                  bool
 	verb, past, preposition string // importing, imported, into
 }

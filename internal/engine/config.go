@@ -94,6 +94,8 @@ var settings = map[string]setting{
 	"dir":                       {"", immutable},
 	"active-expire-effort":      number("1", 1, 10),
 	"slave-read-only":           {"yes", mustBe(func(s string) bool { return s == "yes" }, "argument must be 'yes': a replica's keys are those of its master")},
+	"min-replicas-to-write":     number("0", 0, math.MaxInt32),
+	"min-replicas-max-lag":      number("10", 0, math.MaxInt32),
 	"masteruser":                {"", anyText},
 	"masterauth":                {"", anyText},
 	"tls-replication":           {"no", yesOrNo},
@@ -263,6 +265,8 @@ func (e *Engine) applyTiming() {
 		return n
 	}
 	e.slow.set(number("slowlog-log-slower-than"), number("slowlog-max-len"))
+	e.replication.least.Store(number("min-replicas-to-write"))
+	e.replication.mostLag.Store(number("min-replicas-max-lag"))
 	e.latency.threshold.Store(number("latency-monitor-threshold"))
 	e.latency.off.Store(e.config.values["latency-tracking"] == "no")
 	list, _ := parsePercentiles(e.config.values["latency-tracking-info-percentiles"])

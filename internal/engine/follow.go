@@ -542,6 +542,8 @@ func (m *master) step(args [][]byte, offset int64) error {
 func (s *Session) readOnly(cmd *command) string {
 	m := s.e.master.Load()
 	switch {
+	case m == nil && cmd.flags&flagWrite != 0 && !s.e.loading && !s.e.replication.enough(s.e.clock):
+		return "NOREPLICAS Not enough good replicas to write."
 	case m == nil || s.replays:
 		return ""
 	case m.loading.Load() && cmd.flags&flag(rediscmd.Loading) == 0:

@@ -27,6 +27,8 @@ import (
 type replication struct {
 	on atomic.Bool // changes go to the stream; set with every shard locked
 
+	least, mostLag atomic.Int64 // min-replicas-to-write and min-replicas-max-lag
+
 	mu     sync.Mutex
 	more   *sync.Cond // the stream has grown, or a replica is to end
 	id     string     // of the stream; a later stream has another
@@ -555,6 +557,26 @@ func cmdWait(c *call) {
 			w.finish(resp.AppendInt(nil, r.have(offset)))
 		})
 	}
+}
+
+// enough reports whether as many replicas are there as min-replicas-to-write asks for.
+func (r *replication) enough(clock Clock) bool {
+	least := r.least.Load()
+	if least == 0 {
+		return true
+	}
+	lag, now := r.mostLag.Load(), clock.Now()
+	if lag == 0 {
+		return true
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for f := range r.feeds {
+		if f.online && now.UnixMilli()-f.ackedAt.Load() <= 1000*lag {
+			least--
+		}
+	}
+	return least <= 0
 }
 
 // replicas returns a description of each replica, by address.

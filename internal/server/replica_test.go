@@ -35,7 +35,7 @@ func startSide(t *testing.T, kind string) *side {
 	} else {
 		_, s.addr = start(t, engineURL(t))
 	}
-	s.rdb = redis.NewClient(&redis.Options{Addr: s.addr, MaxRetries: -1, DisableIdentity: true})
+	s.rdb = redis.NewClient(&redis.Options{Addr: s.addr, MaxRetries: -1, DisableIdentity: true, Protocol: 2})
 	t.Cleanup(func() { _ = s.rdb.Close() })
 	return s
 }

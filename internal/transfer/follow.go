@@ -1,0 +1,416 @@
+package transfer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"sort"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redoubt-go/redoubt/internal/resp"
+)
+
+// A Link makes one server the replica of another, and later its successor. Both are a Redis, a Valkey or an engine.
+// Nothing passes through this process: the target connects to the source by itself.
+type Link struct {
+	from, to         *Server
+	host, port       string // of the source, as the target reaches it
+	user, password   string // of the source
+	tls              bool
+	refusing, before string // the settings of the source that refuse writes, and what they were
+}
+
+// A LinkState says how far the replica is.
+type LinkState struct {
+	Connected   bool
+	Keys, Total int64  // at the target and at the source
+	At          int64  // offset in the stream of the source
+	Behind      int64  // bytes of the stream that the target has not repeated yet
+	Err         string // why there is no connection, as far as the target tells
+	Final       bool   // the target does not try again
+}
+
+// Compared says what a comparison of both sides has found.
+type Compared struct {
+	Keys    int64
+	Changed int64    // of these, so often that they could not be compared
+	Differs []string // keys, with their database in front
+}
+
+// NewLink prepares a link. addr is the host and port of the source.
+func NewLink(from, to *Server, addr, user, password string, tls bool) (*Link, error) { //nolint:revive // tls is a property of addr
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return nil, err
+	}
+	return &Link{from: from, to: to, host: host, port: port, user: user, password: password, tls: tls}, nil
+}
+
+// Following reports whether the target follows the source already. The error says that it follows another server.
+func (l *Link) Following(ctx context.Context) (bool, error) {
+	info, err := l.to.info(ctx)
+	if err != nil {
+		return false, err
+	}
+	switch {
+	case info["role"] == "master":
+		return false, nil
+	case info["master_host"] == l.host && info["master_port"] == l.port:
+		return true, nil
+	case info["role"] == "slave":
+		return false, fmt.Errorf("%s follows another server, %s", l.to.Name(), net.JoinHostPort(info["master_host"], info["master_port"]))
+	}
+	return false, fmt.Errorf("%s is a proxy, which can't follow a server: name what is behind it", l.to.Name())
+}
+
+// A NotEmptyError says that a server has keys, and would lose them as a replica.
+type NotEmptyError struct {
+	Name string
+	Keys int64
+}
+
+func (e *NotEmptyError) Error() string {
+	return fmt.Sprintf("%s has %d keys, which a replica would lose", e.Name, e.Keys)
+}
+
+// Begin makes the target a replica. All its keys are deleted. Without replace, it is a [NotEmptyError] if it has any.
+func (l *Link) Begin(ctx context.Context, replace bool) error { //nolint:revive // an option
+	if info, err := l.to.info(ctx); err != nil {
+		return err
+	} else if n := keysIn(info); n > 0 && !replace {
+		return &NotEmptyError{l.to.Name(), n}
+	}
+	for _, set := range [][2]string{{"masteruser", l.user}, {"masterauth", l.password}, {"tls-replication", map[bool]string{true: "yes", false: "no"}[l.tls]}} {
+		if _, err := l.to.c.do(ctx, "CONFIG", "SET", set[0], set[1]); err != nil {
+			if set[0] == "tls-replication" && !l.tls { // a server without TLS does not know it
+				continue
+			}
+			return err
+		}
+	}
+	_, err := l.to.c.do(ctx, "REPLICAOF", l.host, l.port)
+	return err
+}
+
+// State asks both sides how far the target is.
+func (l *Link) State(ctx context.Context) (LinkState, error) {
+	to, err := l.to.info(ctx)
+	if err != nil {
+		return LinkState{}, err
+	}
+	from, err := l.from.info(ctx)
+	if err != nil {
+		return LinkState{}, err
+	}
+	end, _ := strconv.ParseInt(from["master_repl_offset"], 10, 64)
+	at, _ := strconv.ParseInt(to["slave_repl_offset"], 10, 64)
+	return LinkState{
+		Connected: to["master_link_status"] == "up", Keys: keysIn(to), Total: keysIn(from), At: at, Behind: max(0, end-at),
+		Err: to["master_link_error"], Final: to["master_link_final"] == "true",
+	}, nil
+}
+
+// Await waits until the target has connected and is at most a MiB behind. It calls progress ten times a second.
+func (l *Link) Await(ctx context.Context, progress func(LinkState)) (LinkState, error) {
+	return l.await(ctx, progress, func(s LinkState) bool { return s.Connected && s.Behind < 1<<20 })
+}
+
+func (l *Link) await(ctx context.Context, progress func(LinkState), ok func(LinkState) bool) (LinkState, error) {
+	t := time.NewTicker(100 * time.Millisecond)
+	defer t.Stop()
+	for {
+		s, err := l.State(ctx)
+		switch {
+		case err != nil:
+			return s, err
+		case s.Final:
+			return s, fmt.Errorf("%s can't follow %s: %s", l.to.Name(), l.from.Name(), s.Err)
+		}
+		if progress(s); ok(s) {
+			return s, nil
+		}
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			return s, ctx.Err()
+		}
+	}
+}
+
+// Compare compares some keys, chosen at random at the source, on both sides. Clients may write meanwhile: a key
+// differs if the target has another value when it has all of the stream, and the source's value is the same
+// before and after that.
+func (l *Link) Compare(ctx context.Context, sample int) (Compared, error) {
+	var result Compared
+	info, err := l.from.info(ctx)
+	if err != nil {
+		return result, err
+	}
+	total := keysIn(info)
+	for db, n := range databases(info) {
+		want := int(min(int64(sample), max(1, int64(sample)*n/max(1, total))))
+		keys, err := l.sample(ctx, db, want)
+		if err != nil {
+			return result, err
+		}
+		result.Keys += int64(len(keys))
+		for look := 1; len(keys) > 0; look++ {
+			differ, changed, err := l.look(ctx, db, keys)
+			if err != nil {
+				return result, err
+			}
+			if keys = append(differ, changed...); look == looks {
+				result.Changed += int64(len(changed))
+				for _, k := range differ {
+					result.Differs = append(result.Differs, fmt.Sprintf("%d %.100q", db, k))
+				}
+				break
+			}
+		}
+	}
+	slices.Sort(result.Differs)
+	return result, nil
+}
+
+// looks is how often a key that changes is compared.
+const looks = 5
+
+func (l *Link) sample(ctx context.Context, db, n int) ([]string, error) {
+	if err := l.from.selectDB(ctx, db); err != nil {
+		return nil, err
+	}
+	found := map[string]bool{}
+	for range n {
+		add(l.from.c, "RANDOMKEY")
+	}
+	err := l.from.c.flush(ctx, func(_ int, reply any) error {
+		switch r := reply.(type) {
+		case string:
+			found[r] = true
+		case resp.Error:
+			return r
+		}
+		return nil
+	})
+	keys := make([]string, 0, len(found))
+	for k := range found {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys, err
+}
+
+// look compares keys once.
+func (l *Link) look(ctx context.Context, db int, keys []string) (differ, changed []string, err error) {
+	times := l.from.times && l.to.times
+	before, err := l.from.described(ctx, db, keys, times)
+	if err != nil {
+		return nil, nil, err
+	}
+	info, err := l.from.info(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	end, _ := strconv.ParseInt(info["master_repl_offset"], 10, 64)
+	if _, err := l.await(ctx, func(LinkState) {}, func(s LinkState) bool { return s.Connected && s.At >= end }); err != nil {
+		return nil, nil, err
+	}
+	there, err := l.to.described(ctx, db, keys, times)
+	if err != nil {
+		return nil, nil, err
+	}
+	after, err := l.from.described(ctx, db, keys, times)
+	if err != nil {
+		return nil, nil, err
+	}
+	for i, k := range keys {
+		switch {
+		case before[i] != after[i]:
+			changed = append(changed, k)
+		case there[i] != before[i]:
+			differ = append(differ, k)
+		}
+	}
+	return differ, changed, nil
+}
+
+// mostCompared is how many elements of a key are compared at most. Of a larger key it is their number.
+const mostCompared = 10_000
+
+// described describes the values of keys, in a form that is equal for equal values.
+func (s *Server) described(ctx context.Context, db int, keys []string, times bool) ([]string, error) {
+	if err := s.selectDB(ctx, db); err != nil {
+		return nil, err
+	}
+	types := make([]string, len(keys))
+	for _, k := range keys {
+		add(s.c, "TYPE", k)
+	}
+	if err := s.c.flush(ctx, func(i int, reply any) error {
+		types[i] = fmt.Sprint(reply)
+		return nil
+	}); err != nil {
+		return nil, err
+	}
+	length := map[string]string{"string": "STRLEN", "list": "LLEN", "set": "SCARD", "zset": "ZCARD", "hash": "HLEN", "stream": "XLEN"}
+	lengths := make([]int64, len(keys))
+	for i, k := range keys {
+		if length[types[i]] == "" {
+			add(s.c, "PING")
+			continue
+		}
+		add(s.c, length[types[i]], k)
+	}
+	if err := s.c.flush(ctx, func(i int, reply any) error {
+		lengths[i], _ = reply.(int64)
+		return nil
+	}); err != nil {
+		return nil, err
+	}
+	out := make([]string, len(keys))
+	for i, k := range keys {
+		if times {
+			add(s.c, "PEXPIRETIME", k)
+		} else {
+			add(s.c, "PING")
+		}
+		switch kind := types[i]; {
+		case kind != "string" && lengths[i] > mostCompared, length[kind] == "":
+			add(s.c, "PING")
+		case kind == "string":
+			add(s.c, "GET", k)
+		case kind == "list":
+			add(s.c, "LRANGE", k, "0", "-1")
+		case kind == "set":
+			add(s.c, "SMEMBERS", k)
+		case kind == "zset":
+			add(s.c, "ZRANGE", k, "0", "-1", "WITHSCORES")
+		case kind == "hash":
+			add(s.c, "HGETALL", k)
+		default:
+			add(s.c, "XRANGE", k, "-", "+")
+		}
+	}
+	err := s.c.flush(ctx, func(i int, reply any) error {
+		if list, ok := reply.([]any); ok {
+			reply = ordered(types[i/2], list)
+		}
+		out[i/2] += fmt.Sprintf(" %s %d %q", types[i/2], lengths[i/2], fmt.Sprint(reply))
+		return nil
+	})
+	return out, err
+}
+
+// ordered puts the elements of a set or a hash in an order.
+func ordered(kind string, list []any) any {
+	step := map[string]int{"set": 1, "hash": 2}[kind]
+	if step == 0 {
+		return list
+	}
+	var parts []string
+	for at := 0; at+step <= len(list); at += step {
+		parts = append(parts, fmt.Sprintf("%q", fmt.Sprint(list[at:at+step]...)))
+	}
+	sort.Strings(parts)
+	return parts
+}
+
+// Switch makes the target the master: the source refuses writes from now on, the target repeats the rest of the
+// stream, both sides are compared, and then the target takes writes. If anything fails, the source takes writes
+// again and the target goes on following. writes is how long nobody could write.
+func (l *Link) Switch(ctx context.Context, sample int, progress func(LinkState)) (c Compared, writes time.Duration, err error) {
+	if c, err = l.Compare(ctx, sample); err != nil || len(c.Differs) > 0 {
+		return c, 0, err
+	}
+	began := time.Now()
+	if err := l.refuseWrites(ctx); err != nil {
+		return c, 0, err
+	}
+	defer func() {
+		if err != nil || len(c.Differs) > 0 {
+			undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerWithin)
+			defer cancel()
+			err = errors.Join(err, l.allowWrites(undo))
+		}
+	}()
+	limited, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	if _, err := l.await(limited, progress, func(s LinkState) bool { return s.Connected && s.Behind == 0 }); err != nil {
+		return c, 0, fmt.Errorf("%s does not catch up: %w", l.to.Name(), err)
+	}
+	if c, err = l.Compare(ctx, sample); err != nil || len(c.Differs) > 0 {
+		return c, 0, err
+	}
+	if _, err := l.to.c.do(ctx, "REPLICAOF", "NO", "ONE"); err != nil {
+		return c, 0, err
+	}
+	return c, time.Since(began), nil
+}
+
+const minReplicas = "min-replicas-to-write"
+
+// refuseWrites has the source answer writes with NOREPLICAS.
+func (l *Link) refuseWrites(ctx context.Context) error {
+	reply, err := l.from.c.do(ctx, "CONFIG", "GET", minReplicas)
+	if err != nil {
+		return err
+	}
+	pair, _ := reply.([]any)
+	if len(pair) != 2 {
+		return fmt.Errorf("%s has no setting %s, so it can't be told to refuse writes", l.from.Name(), minReplicas)
+	}
+	l.before, _ = pair[1].(string)
+	_, err = l.from.c.do(ctx, "CONFIG", "SET", minReplicas, strconv.Itoa(1<<31-1))
+	return err
+}
+
+func (l *Link) allowWrites(ctx context.Context) error {
+	if _, err := l.from.c.do(ctx, "CONFIG", "SET", minReplicas, l.before); err != nil {
+		return fmt.Errorf("%s still refuses writes: CONFIG SET %s %s allows them: %w", l.from.Name(), minReplicas, l.before, err)
+	}
+	return nil
+}
+
+// Before is what min-replicas-to-write of the source was before [Link.Switch].
+func (l *Link) Before() string { return l.before }
+
+// info returns the fields of INFO.
+func (s *Server) info(ctx context.Context) (map[string]string, error) {
+	text, err := s.c.do(ctx, "INFO")
+	if err != nil {
+		return nil, err
+	}
+	fields := map[string]string{}
+	all, _ := text.(string)
+	for line := range strings.Lines(all) {
+		if name, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
+			fields[name] = value
+		}
+	}
+	return fields, nil
+}
+
+// databases returns the number of keys of each database.
+func databases(info map[string]string) map[int]int64 {
+	all := map[int]int64{}
+	for name, value := range info {
+		n, err := strconv.Atoi(strings.TrimPrefix(name, "db"))
+		count, _, _ := strings.Cut(strings.TrimPrefix(value, "keys="), ",")
+		keys, bad := strconv.ParseInt(count, 10, 64)
+		if strings.HasPrefix(name, "db") && err == nil && bad == nil {
+			all[n] = keys
+		}
+	}
+	return all
+}
+
+func keysIn(info map[string]string) (n int64) {
+	for _, keys := range databases(info) {
+		n += keys
+	}
+	return n
+}
