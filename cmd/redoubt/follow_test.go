@@ -102,7 +102,7 @@ func TestFollow(t *testing.T) {
 	w.more(t, 100)
 
 	dial(t, s.addr).Set(t.Context(), "here", "before", 0)
-	moved(t, exitExists, []string{"has 1 keys", "--replace deletes them"}, "import", old.URL(), "--follow", "--backend", engine)
+	moved(t, exitExists, []string{"is not empty (keys: 1)", "--replace deletes them"}, "import", old.URL(), "--follow", "--backend", engine)
 	moved(t, exitFault, []string{"does not follow", "run this with --follow first; nothing was changed"}, "import", old.URL(), "--switch", "--backend", engine)
 	moved(t, 0, []string{s.addr + " follows " + old.Addr(), "no difference"}, "import", old.URL(), "--follow", "--replace", "--backend", engine)
 	if dial(t, s.addr).Exists(t.Context(), "here").Val() != 0 {

@@ -128,10 +128,12 @@ func (m *mangler) word() []byte {
 	return w
 }
 
-// harmless says whether the command may be run in a test: it does not sleep,
-// or make a string of the largest size.
+// harmless says whether the command may be run in a test: it does not sleep, make a string of the largest size,
+// or connect to a master.
 func harmless(args [][]byte) bool {
 	switch strings.ToLower(string(args[0])) {
+	case "replicaof", "slaveof":
+		return false
 	case "debug":
 		return len(args) < 2 || !strings.EqualFold(string(args[1]), "sleep")
 	case "setbit", "setrange", "bitfield":

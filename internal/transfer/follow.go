@@ -74,7 +74,7 @@ type NotEmptyError struct {
 }
 
 func (e *NotEmptyError) Error() string {
-	return fmt.Sprintf("%s has %d keys, which a replica would lose", e.Name, e.Keys)
+	return fmt.Sprintf("%s is not empty (keys: %d), and a replica loses what it has", e.Name, e.Keys)
 }
 
 // Begin makes the target a replica. All its keys are deleted. Without replace, it is a [NotEmptyError] if it has any.
