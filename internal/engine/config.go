@@ -93,7 +93,8 @@ var settings = map[string]setting{
 	"appendfsync":               {"everysec", immutable},
 	"dir":                       {"", immutable},
 	"active-expire-effort":      number("1", 1, 10),
-	"slave-read-only":           {"yes", mustBe(func(s string) bool { return s == "yes" }, "argument must be 'yes': a replica's keys are those of its master")},
+	"slave-read-only":           {"yes", yesOrNo},
+	"replica-read-only":         {"yes", yesOrNo},
 	"min-replicas-to-write":     number("0", 0, math.MaxInt32),
 	"min-replicas-max-lag":      number("10", 0, math.MaxInt32),
 	"masteruser":                {"", anyText},
@@ -251,6 +252,10 @@ func cmdConfigSet(c *call) {
 			cf.values["busy-reply-threshold"] = value
 		case "busy-reply-threshold":
 			cf.values["lua-time-limit"] = value
+		case "slave-read-only":
+			cf.values["replica-read-only"] = value
+		case "replica-read-only":
+			cf.values["slave-read-only"] = value
 		}
 	}
 	c.e.applyTiming()
@@ -265,6 +270,7 @@ func (e *Engine) applyTiming() {
 		return n
 	}
 	e.slow.set(number("slowlog-log-slower-than"), number("slowlog-max-len"))
+	e.replication.writable.Store(e.config.values["replica-read-only"] == "no")
 	e.replication.least.Store(number("min-replicas-to-write"))
 	e.replication.mostLag.Store(number("min-replicas-max-lag"))
 	e.latency.threshold.Store(number("latency-monitor-threshold"))

@@ -48,7 +48,7 @@ func cmdSelect(c *call) {
 	}
 }
 
-func cmdNoSave(c *call) { c.err("ERR " + c.cmd.Name + " is not supported by this engine") }
+func cmdNoShutdown(c *call) { c.err("ERR " + c.cmd.Name + " is not supported by this engine") }
 
 func cmdDebug(c *call) {
 	switch a := c.args[1]; {

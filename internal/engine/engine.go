@@ -135,6 +135,8 @@ type Engine struct {
 	hub          hub
 	snapshots    snapshots
 	replication  replication
+	saves        saves
+	fs           aof.FS                 // of the directory, nil without one
 	master       atomic.Pointer[master] // nil: the engine is a master itself
 	roles        sync.Mutex             // for changes of master
 	log          *aof.Log               // nil without a directory
@@ -216,6 +218,7 @@ func Open(ctx context.Context, opts Options) (*Engine, error) {
 			return nil, err
 		}
 	}
+	e.fs = fs
 	e.startLoading()
 	replay := e.replayer()
 	settings := aof.Options{Fsync: opts.Fsync, Fold: e.fold, CompactBytes: opts.CompactBytes, ReserveBytes: opts.reserve, Synced: opts.Synced, Notice: e.logNotice}
@@ -245,6 +248,7 @@ func create(opts Options) *Engine {
 		e.clock = systemClock{}
 	}
 	e.started = e.clock.Now()
+	e.saves.last = e.started
 	e.runID = newRunID()
 	e.lua, _ = lua.NewRuntime(lua.Options{Steps: opts.ScriptSteps}) // Open has checked it
 	e.commandStats.own = make([]atomic.Pointer[commandStats], len(bindings))

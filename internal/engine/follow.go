@@ -548,7 +548,7 @@ func (s *Session) readOnly(cmd *command) string {
 		return ""
 	case m.loading.Load() && cmd.flags&flag(rediscmd.Loading) == 0:
 		return "LOADING redoubt: all keys of the master are on their way"
-	case cmd.flags&flagWrite != 0:
+	case cmd.flags&flagWrite != 0 && !s.e.replication.writable.Load():
 		return "READONLY You can't write against a read only replica."
 	}
 	return ""
@@ -572,7 +572,10 @@ func (m *master) info(b *strings.Builder) {
 	lag := m.lag()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	up, syncing := "down", 0
+	up, syncing, readOnly := "down", 0, 1
+	if m.e.replication.writable.Load() {
+		readOnly = 0
+	}
 	if m.state == linkConnected {
 		up = "up"
 	}
@@ -589,6 +592,6 @@ func (m *master) info(b *strings.Builder) {
 	if up == "down" {
 		fmt.Fprintf(b, "master_link_down_since_seconds:%d\r\nmaster_link_final:%t\r\n", int64(time.Since(m.since).Seconds()), m.failed)
 	}
-	fmt.Fprintf(b, "slave_read_repl_offset:%d\r\nslave_repl_offset:%d\r\nslave_priority:100\r\nslave_read_only:1\r\nreplica_announced:1\r\nconnected_slaves:0\r\n", m.offset.Load(), m.offset.Load())
+	fmt.Fprintf(b, "slave_read_repl_offset:%d\r\nslave_repl_offset:%d\r\nslave_priority:100\r\nslave_read_only:%d\r\nreplica_announced:1\r\nconnected_slaves:0\r\n", m.offset.Load(), m.offset.Load(), readOnly)
 	fmt.Fprintf(b, "master_replid:%s\r\nmaster_replid2:%040d\r\nmaster_repl_offset:%d\r\nsecond_repl_offset:-1\r\n", m.id, 0, m.offset.Load())
 }

@@ -103,8 +103,12 @@ func (e *Engine) infoClients(c *call, b *strings.Builder) {
 func (e *Engine) infoPersistence(c *call, b *strings.Builder) {
 	dirty := e.stats.dirty.Load()
 	e.eachShard(c, func(sh *shard) { dirty += sh.counters.dirty })
-	fmt.Fprintf(b, "loading:0\r\nrdb_changes_since_last_save:%d\r\n", dirty)
-	b.WriteString("rdb_bgsave_in_progress:0\r\n")
+	loading := 0
+	if m := e.master.Load(); m != nil && m.loading.Load() {
+		loading = 1
+	}
+	fmt.Fprintf(b, "loading:%d\r\n", loading)
+	e.saves.info(b, dirty)
 	e.infoLog(b)
 }
 
@@ -157,6 +161,3 @@ func cmdMemoryPurge(c *call) {
 	debug.FreeOSMemory()
 	c.ok()
 }
-
-// cmdLastsave answers with the time of the start: there are no periodic snapshots.
-func cmdLastsave(c *call) { c.int(c.e.started.Unix()) }

@@ -28,6 +28,7 @@ type replication struct {
 	on atomic.Bool // changes go to the stream; set with every shard locked
 
 	least, mostLag atomic.Int64 // min-replicas-to-write and min-replicas-max-lag
+	writable       atomic.Bool  // replica-read-only no: clients may write to this replica, which its master does not learn of
 
 	mu     sync.Mutex
 	more   *sync.Cond // the stream has grown, or a replica is to end
@@ -366,41 +367,11 @@ func (e *Engine) sendAll(ctx context.Context, conn net.Conn, out *bufio.Writer, 
 		_, _ = rand.Read(raw[:])
 		mark = hex.EncodeToString(raw[:])
 	}
-	var w *rdb.FileWriter
-	var libraries []*library
-	version := rdb.Version
+	var w *fileCopy
 	head := ""
-	first := true
-	start := func() error {
-		first = false
-		if _, err := out.WriteString(head); err != nil {
-			return err
-		}
-		if eof {
-			if _, err := out.WriteString("$EOF:" + mark + "\r\n"); err != nil {
-				return err
-			}
-		}
-		if w, err = rdb.NewFileWriter(to, version, e.clock.Now()); err != nil {
-			return err
-		}
-		for _, l := range libraries {
-			if err := w.Library(l.code); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
 	err = e.snapshot(ctx, func() {
 		e.beginStream()
-		libraries = e.functions.list()
-		for i := range e.shards {
-			for _, ks := range e.shards[i].dbs {
-				if ks != nil && ks.fields.len() > 0 {
-					version = rdb.VersionFieldTTL
-				}
-			}
-		}
+		w = e.newCopy(to)
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		r.syncs++
@@ -411,23 +382,22 @@ func (e *Engine) sendAll(ctx context.Context, conn net.Conn, out *bufio.Writer, 
 		if !sync {
 			head = fmt.Sprintf("+FULLRESYNC %s %d\r\n", r.id, r.end)
 		}
+		if eof {
+			head += "$EOF:" + mark + "\r\n"
+		}
 	}, func(entries []rdb.Entry) error {
-		if first {
-			if err := start(); err != nil {
+		if head != "" {
+			if _, err := out.WriteString(head); err != nil {
 				return err
 			}
+			head = ""
 		}
-		for _, entry := range entries {
-			if err := w.Write(entry); err != nil {
-				return err
-			}
-		}
-		return nil
+		return w.write(entries)
 	})
 	if err != nil {
 		return err
 	}
-	if err := w.Close(); err != nil {
+	if err := w.close(); err != nil {
 		return err
 	}
 	if eof {

@@ -3,9 +3,11 @@ package engine
 import (
 	"context"
 	"errors"
+	"io"
 	"runtime"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/redoubt-go/redoubt/internal/rdb"
 )
@@ -102,6 +104,50 @@ func (e *Engine) snapshot(ctx context.Context, begin func(), emit func([]rdb.Ent
 	defer s.mu.Unlock()
 	return s.err
 }
+
+// A fileCopy writes a snapshot as an RDB file.
+type fileCopy struct {
+	to        io.Writer
+	out       *rdb.FileWriter
+	version   int
+	libraries []*library
+	now       time.Time
+}
+
+// newCopy is called at the moment of the snapshot. The file has the version that Redis 7.0 reads, unless
+// there are fields with a time to live, which Redis 7.4 is the first to have.
+func (e *Engine) newCopy(to io.Writer) *fileCopy {
+	c := &fileCopy{to: to, version: rdb.Version, libraries: e.functions.list(), now: e.clock.Now()}
+	for i := range e.shards {
+		for _, ks := range e.shards[i].dbs {
+			if ks != nil && ks.fields.len() > 0 {
+				c.version = rdb.VersionFieldTTL
+			}
+		}
+	}
+	return c
+}
+
+func (c *fileCopy) write(entries []rdb.Entry) (err error) {
+	if c.out == nil {
+		if c.out, err = rdb.NewFileWriter(c.to, c.version, c.now); err != nil {
+			return err
+		}
+		for _, l := range c.libraries {
+			if err := c.out.Library(l.code); err != nil {
+				return err
+			}
+		}
+	}
+	for _, e := range entries {
+		if err := c.out.Write(e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *fileCopy) close() error { return c.out.Close() }
 
 // stopped calls f with every shard locked.
 func (e *Engine) stopped(f func()) {
