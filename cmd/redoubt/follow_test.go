@@ -92,6 +92,7 @@ func (w *writers) check(t *testing.T, addr string) {
 
 // TestFollow: while clients write, a program moves from Redis to the engine, and from the engine to another Redis,
 // and loses nothing.
+//
 // Promise: a move by --follow and --switch loses and doubles no acknowledged write.
 func TestFollow(t *testing.T) {
 	old, next := redistest.Start(t, "--repl-diskless-sync-delay", "0"), redistest.Start(t)

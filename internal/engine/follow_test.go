@@ -153,6 +153,7 @@ func linkField(s *Session, wanted string) string {
 
 // TestExpiringKeysSurvive: what expired at the replica's clock while the file was on its way is there for the
 // stream: the master has made it last longer.
+//
 // Promise: a replica deletes no key by itself.
 func TestExpiringKeysSurvive(t *testing.T) {
 	m := startMaster(t)
@@ -209,6 +210,7 @@ func TestStreamGoesOn(t *testing.T) {
 }
 
 // TestStreamStops: what can't be repeated ends the replication, with its reason, and is not skipped.
+//
 // Promise: a replica stops at a change that it can't repeat.
 func TestStreamStops(t *testing.T) {
 	for name, c := range map[string]struct{ stream, reason string }{
@@ -246,6 +248,7 @@ func TestNoWritesWithoutReplicas(t *testing.T) {
 
 // TestSnapshotIsOfOneMoment: a snapshot has the keys as they were when it began, whatever changes meanwhile, and the
 // next one is whole after one that failed.
+//
 // Promise: a snapshot has all keys as they were at one moment.
 func TestSnapshotIsOfOneMoment(t *testing.T) {
 	e := open(t, Options{})

@@ -207,6 +207,7 @@ func element(list []string, i int) string {
 
 // TestReplication: a Redis follows the engine, the engine a Redis, and an engine another, while clients write. After
 // lost connections they go on, and in the end both have the same.
+//
 // Promise: a replica that has the whole stream has the same keys as its master.
 func TestReplication(t *testing.T) {
 	for _, kinds := range [][2]string{{"engine", "redis"}, {"redis", "engine"}, {"engine", "engine"}} {
