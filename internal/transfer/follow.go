@@ -142,8 +142,7 @@ func (l *Link) await(ctx context.Context, progress func(LinkState), ok func(Link
 }
 
 // Compare compares some keys, chosen at random at the source, on both sides. Clients may write meanwhile: a key
-// differs if the target has another value when it has all of the stream, and the source's value is the same
-// before and after that.
+// differs if both sides have values that don't change, and these are not the same.
 func (l *Link) Compare(ctx context.Context, sample int) (Compared, error) {
 	var result Compared
 	info, err := l.from.info(ctx)
@@ -204,38 +203,41 @@ func (l *Link) sample(ctx context.Context, db, n int) ([]string, error) {
 	return keys, err
 }
 
-// look compares keys once.
+// look compares keys once: at the source, at the target, and again at both. The target has all that the source had when
+// it was read before. A key that is not the same in both readings of a side has changed.
 func (l *Link) look(ctx context.Context, db int, keys []string) (differ, changed []string, err error) {
-	times := l.from.times && l.to.times
-	before, err := l.from.described(ctx, db, keys, times)
-	if err != nil {
-		return nil, nil, err
-	}
-	info, err := l.from.info(ctx)
-	if err != nil {
-		return nil, nil, err
-	}
-	end, _ := strconv.ParseInt(info["master_repl_offset"], 10, 64)
-	if _, err := l.await(ctx, func(LinkState) {}, func(s LinkState) bool { return s.Connected && s.At >= end }); err != nil {
-		return nil, nil, err
-	}
-	there, err := l.to.described(ctx, db, keys, times)
-	if err != nil {
-		return nil, nil, err
-	}
-	after, err := l.from.described(ctx, db, keys, times)
-	if err != nil {
-		return nil, nil, err
+	var here, there [2][]string
+	for i := range here {
+		if here[i], err = l.from.described(ctx, db, keys, l.from.times && l.to.times); err != nil {
+			return nil, nil, err
+		}
+		if err := l.catchUp(ctx); err != nil {
+			return nil, nil, err
+		}
+		if there[i], err = l.to.described(ctx, db, keys, l.from.times && l.to.times); err != nil {
+			return nil, nil, err
+		}
 	}
 	for i, k := range keys {
 		switch {
-		case before[i] != after[i]:
+		case here[0][i] != here[1][i] || there[0][i] != there[1][i]:
 			changed = append(changed, k)
-		case there[i] != before[i]:
+		case here[0][i] != there[0][i]:
 			differ = append(differ, k)
 		}
 	}
 	return differ, changed, nil
+}
+
+// catchUp waits until the target has all that the source has now.
+func (l *Link) catchUp(ctx context.Context) error {
+	info, err := l.from.info(ctx)
+	if err != nil {
+		return err
+	}
+	end, _ := strconv.ParseInt(info["master_repl_offset"], 10, 64)
+	_, err = l.await(ctx, func(LinkState) {}, func(s LinkState) bool { return s.Connected && s.At >= end })
+	return err
 }
 
 // mostCompared is how many elements of a key are compared at most. Of a larger key it is their number.
