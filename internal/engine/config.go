@@ -97,6 +97,11 @@ var settings = map[string]setting{
 	"replica-read-only":         {"yes", yesOrNo},
 	"min-replicas-to-write":     number("0", 0, math.MaxInt32),
 	"min-replicas-max-lag":      number("10", 0, math.MaxInt32),
+	"repl-ping-replica-period":  number("10", 1, math.MaxInt32),
+	"repl-ping-slave-period":    number("10", 1, math.MaxInt32),
+	"repl-timeout":              number("60", 1, math.MaxInt32),
+	"repl-backlog-size":         {"1048576", mustBe(func(s string) bool { n, ok := parseMemory(s); return ok && n > 0 }, "argument must be a memory value")},
+	"repl-backlog-ttl":          number("3600", 0, math.MaxInt32),
 	"masteruser":                {"", anyText},
 	"masterauth":                {"", anyText},
 	"tls-replication":           {"no", yesOrNo},
@@ -256,6 +261,13 @@ func cmdConfigSet(c *call) {
 			cf.values["replica-read-only"] = value
 		case "replica-read-only":
 			cf.values["slave-read-only"] = value
+		case "repl-ping-slave-period":
+			cf.values["repl-ping-replica-period"] = value
+		case "repl-ping-replica-period":
+			cf.values["repl-ping-slave-period"] = value
+		case "repl-backlog-size":
+			n, _ := parseMemory(value)
+			cf.values[name] = strconv.FormatInt(n, 10)
 		}
 	}
 	c.e.applyTiming()
@@ -271,6 +283,10 @@ func (e *Engine) applyTiming() {
 	}
 	e.slow.set(number("slowlog-log-slower-than"), number("slowlog-max-len"))
 	e.replication.writable.Store(e.config.values["replica-read-only"] == "no")
+	e.replication.backlog.Store(number("repl-backlog-size"))
+	e.replication.ping.Store(number("repl-ping-replica-period"))
+	e.replication.timeout.Store(number("repl-timeout"))
+	e.replication.ttl.Store(number("repl-backlog-ttl"))
 	e.replication.least.Store(number("min-replicas-to-write"))
 	e.replication.mostLag.Store(number("min-replicas-max-lag"))
 	e.latency.threshold.Store(number("latency-monitor-threshold"))

@@ -59,10 +59,9 @@ const (
 )
 
 const (
-	masterTimeout = time.Minute // without a word of the master
-	masterRetry   = time.Second
-	masterDial    = 5 * time.Second
-	ackEvery      = time.Second
+	masterRetry = time.Second
+	masterDial  = 5 * time.Second
+	ackEvery    = time.Second
 )
 
 // finalError is an error after which the replication can't go on.
@@ -242,14 +241,14 @@ func (m *master) lastErr() error {
 	return m.err
 }
 
-// A heardReader notes when something comes, and gives up after masterTimeout.
+// A heardReader notes when something comes, and gives up after repl-timeout.
 type heardReader struct {
 	m    *master
 	conn net.Conn
 }
 
 func (r *heardReader) Read(p []byte) (int, error) {
-	if err := r.conn.SetReadDeadline(time.Now().Add(masterTimeout)); err != nil {
+	if err := r.conn.SetReadDeadline(time.Now().Add(seconds(&r.m.e.replication.timeout))); err != nil {
 		return 0, err
 	}
 	n, err := r.conn.Read(p)

@@ -27,13 +27,15 @@ import (
 type replication struct {
 	on atomic.Bool // changes go to the stream; set with every shard locked
 
-	least, mostLag atomic.Int64 // min-replicas-to-write and min-replicas-max-lag
-	writable       atomic.Bool  // replica-read-only no: clients may write to this replica, which its master does not learn of
+	least, mostLag     atomic.Int64 // min-replicas-to-write and min-replicas-max-lag
+	backlog            atomic.Int64 // bytes: repl-backlog-size
+	ping, timeout, ttl atomic.Int64 // seconds: repl-ping-replica-period, repl-timeout and repl-backlog-ttl
+	writable           atomic.Bool  // replica-read-only no: clients may write to this replica, which its master does not learn of
 
 	mu     sync.Mutex
 	more   *sync.Cond // the stream has grown, or a replica is to end
 	id     string     // of the stream; a later stream has another
-	chunks [][]byte   // the end of the stream: at least backlogBytes, and what a replica hasn't got
+	chunks [][]byte   // the end of the stream: at least the backlog, and what a replica hasn't got
 	base   int64      // offset of the first byte of chunks
 	end    int64
 	db     int // that the stream has selected, -1 for none
@@ -68,14 +70,12 @@ type ackWait struct {
 }
 
 const (
-	backlogBytes = 1 << 20
-	streamChunk  = 64 << 10
+	streamChunk = 64 << 10
 	// mostBehind is how much of the stream may wait for a replica.
-	mostBehind     = 256 << 20
-	backlogTTL     = time.Hour
-	replicaPing    = 10 * time.Second
-	replicaTimeout = time.Minute
+	mostBehind = 256 << 20
 )
+
+func seconds(n *atomic.Int64) time.Duration { return time.Duration(n.Load()) * time.Second }
 
 var errBehind = errors.New("more than 256 MiB of changes wait for it")
 
@@ -137,7 +137,7 @@ func (r *replication) write(b []byte) {
 		r.chunks[last] = append(c, b[:n]...)
 		b = b[n:]
 	}
-	keep := r.end - backlogBytes
+	keep := r.end - r.backlog.Load()
 	for f := range r.feeds {
 		switch {
 		case f.err != nil:
@@ -197,7 +197,7 @@ func (e *Engine) beginStream() {
 	}
 	r.on.Store(true)
 	r.db = -1
-	r.tick = e.clock.AfterFunc(replicaPing, e.tickReplicas)
+	r.tick = e.clock.AfterFunc(seconds(&r.ping), e.tickReplicas)
 }
 
 // endStream ends the stream: no replica may go on with it later.
@@ -222,18 +222,18 @@ func (e *Engine) tickReplicas() {
 	r := &e.replication
 	r.mu.Lock()
 	now := e.clock.Now()
-	late := now.Add(-replicaTimeout).UnixMilli()
+	late := now.Add(-seconds(&r.timeout)).UnixMilli()
 	for f := range r.feeds {
 		if f.online && f.ackedAt.Load() < late && f.err == nil {
-			f.err = errors.New("it has not acknowledged anything for a minute")
+			f.err = errors.New("it has acknowledged nothing for as long as repl-timeout")
 		}
 	}
 	if len(r.feeds) > 0 {
 		r.write(resp.AppendCommand(nil, "PING"))
 	}
-	over := len(r.feeds) == 0 && now.Sub(r.idle) >= backlogTTL
+	over := len(r.feeds) == 0 && r.ttl.Load() > 0 && now.Sub(r.idle) >= seconds(&r.ttl)
 	if !e.closed.Load() && !over {
-		r.tick = e.clock.AfterFunc(replicaPing, e.tickReplicas)
+		r.tick = e.clock.AfterFunc(seconds(&r.ping), e.tickReplicas)
 	}
 	r.mu.Unlock()
 	if over {
@@ -597,7 +597,7 @@ func (r *replication) info(b *strings.Builder, now time.Time) {
 		active, first, size = 1, r.base+1, r.end-r.base
 	}
 	fmt.Fprintf(b, "master_failover_state:no-failover\r\nmaster_replid:%s\r\nmaster_replid2:%040d\r\nmaster_repl_offset:%d\r\nsecond_repl_offset:-1\r\nrepl_backlog_active:%d\r\nrepl_backlog_size:%d\r\nrepl_backlog_first_byte_offset:%d\r\nrepl_backlog_histlen:%d\r\n",
-		r.id, 0, r.end, active, backlogBytes, first, size)
+		r.id, 0, r.end, active, r.backlog.Load(), first, size)
 }
 
 // cmdRole says whether the engine is a master, and of which replicas, or a replica, and of which master.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"net"
 
+	"github.com/redoubt-go/redoubt/internal/resp"
 	"github.com/redoubt-go/redoubt/internal/socket"
 )
 
@@ -18,7 +19,7 @@ type replicator interface {
 }
 
 // replicate answers REPLCONF, and serves a replica from its SYNC or PSYNC on.
-func replicate(c *session, args [][]byte, raw []byte) {
+func replicate(c *session, args [][]byte, _ []byte) {
 	name := string(bytes.ToUpper(args[0]))
 	var engine replicator
 	if r, ok := c.route.(*inprocess); ok {
@@ -44,7 +45,9 @@ func replicate(c *session, args [][]byte, raw []byte) {
 	}
 	log, addr := c.srv.opts.Logger, c.conn.RemoteAddr().String()
 	log.Info("a replica has come", "client", c.id, "addr", addr)
-	err := engine.Replicate(c.ctx, replicaConn{c.conn, c}, bytes.Clone(c.buf[c.from+len(raw):c.to]), args)
+	var again resp.CommandScanner // raw is not what was read if the command came as words in a line
+	n, _ := again.Next(c.buf[c.from:c.to])
+	err := engine.Replicate(c.ctx, replicaConn{c.conn, c}, bytes.Clone(c.buf[c.from+n:c.to]), args)
 	log.Info("a replica has gone", "client", c.id, "addr", addr, "error", err)
 	c.quit = true
 	c.kill(errGone)

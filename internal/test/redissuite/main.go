@@ -47,9 +47,9 @@ var serverUnits = []string{
 	"unit/acl", "unit/acl-v2", "unit/auth", "unit/info", "unit/slowlog", "unit/latency-monitor", "unit/introspection", "unit/introspection-2", "unit/other", "unit/pause",
 }
 
-// excluded are the tags of tests that need what no embedded engine has: DEBUG,
-// a replication link, a limit that an empty engine is above.
-const excluded = "-needs:debug -needs:pfdebug -needs:repl -needs:config-maxmemory -needs:save -large-memory"
+// excluded are the tags of tests that need what no embedded engine has: DEBUG, a limit that an empty engine is
+// above. Replicas follow the engine through the server only.
+const excluded = "-needs:debug -needs:pfdebug -needs:config-maxmemory -needs:save -large-memory"
 
 func main() {
 	source := flag.String("source", "", "directory of Redis 7.0's sources, which is only read")
@@ -112,7 +112,7 @@ func run(ctx context.Context, source, serve, keep string, limit time.Duration, t
 			return err
 		}
 		_, port, _ := net.SplitHostPort(ln.Addr().String()) // it listens
-		out, err := runUnit(ctx, dir, unit, port, limit)
+		out, err := runUnit(ctx, dir, unit, port, limit, through)
 		stop()
 		if ctx.Err() != nil {
 			return ctx.Err()
@@ -197,11 +197,15 @@ func listen(ctx context.Context, e *engine.Engine, addr string) (net.Listener, e
 
 // runUnit returns what the harness wrote. It fails, and prints all goroutines,
 // when the unit takes longer than limit.
-func runUnit(ctx context.Context, dir, unit, port string, limit time.Duration) ([]byte, error) {
+func runUnit(ctx context.Context, dir, unit, port string, limit time.Duration, through bool) ([]byte, error) { //nolint:revive // the flag of the command
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
+	tags := excluded
+	if !through {
+		tags += " -needs:repl"
+	}
 	cmd := exec.CommandContext(ctx, "tclsh", "tests/test_helper.tcl", "--host", "127.0.0.1", "--port", port,
-		"--singledb", "--ignore-encoding", "--ignore-digest", "--clients", "1", "--durable", "--tags", excluded, "--single", unit)
+		"--singledb", "--ignore-encoding", "--ignore-digest", "--clients", "1", "--durable", "--tags", tags, "--single", unit)
 	cmd.Dir = dir
 	// The harness starts a process for its test client, which keeps the pipe.
 	cmd.WaitDelay = time.Second
