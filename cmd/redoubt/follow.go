@@ -35,6 +35,12 @@ func (f *moveFlags) runFollow(source string, given bool, stdout, stderr io.Write
 	if name != "redis" && name != "rediss" {
 		return usagef("SOURCE is %s; --follow and --switch want a server that the target reaches by itself: redis://host:port or rediss://host:port", shown(source))
 	}
+	if _, embedded := embeddedPath(f.backend); embedded || f.dir != "" {
+		return usagef("a directory can't follow a server: start redoubt serve on it, and name that with --backend")
+	}
+	if f.skip {
+		return usagef("--skip-unsupported is not for --follow: a replica has all keys, or none")
+	}
 	ctx, code, stop := untilInterrupted()
 	defer stop()
 	password, err := (&secret{file: f.otherPassword}).read()
@@ -64,7 +70,16 @@ func (f *moveFlags) runFollow(source string, given bool, stdout, stderr io.Write
 		return usagef("SOURCE: %w", err)
 	}
 	secret, _ := u.User.Password()
-	link, err := transfer.NewLink(from, to.Server, at.Addr, u.User.Username(), secret, name == "rediss")
+	link, err := transfer.NewLink(from, to.Server, at.Addr, u.User.Username(), secret, name == "rediss", func(ctx context.Context, again bool) (*transfer.Server, error) {
+		if again {
+			return openRemote(ctx, "source", source)
+		}
+		to, err := f.openBackend(ctx, stderr, given)
+		if err != nil {
+			return nil, err
+		}
+		return to.Server, nil
+	})
 	if err != nil {
 		return usagef("SOURCE: %w", err)
 	}
@@ -74,7 +89,7 @@ func (f *moveFlags) runFollow(source string, given bool, stdout, stderr io.Write
 		err = f.follow(ctx, link, from, to.Server, stdout, stderr)
 	}
 	if n := code(); n != 0 && err != nil {
-		return failf(n, "interrupted: %s goes on following %s if it did; REPLICAOF NO ONE there ends that", to.Name(), from.Name())
+		return failf(n, "interrupted: %w. If %s follows %s, it goes on; REPLICAOF NO ONE there ends that", err, to.Name(), from.Name())
 	}
 	return err
 }
@@ -89,7 +104,7 @@ func (f *moveFlags) follow(ctx context.Context, link *transfer.Link, from, to *t
 	if full, ok := errors.AsType[*transfer.NotEmptyError](err); ok {
 		return failf(exitExists, "%w; nothing was changed. --replace deletes them", full)
 	} else if err != nil {
-		return failf(exitFault, "%w; nothing was changed", err)
+		return failf(exitFault, "%w; no key was changed", err)
 	}
 	p := newProgress(stderr, f.quiet, f.verb)
 	state, err := link.Await(ctx, func(s transfer.LinkState) { p.update(transfer.Progress{Done: s.Keys, Total: s.Total}) })
@@ -122,14 +137,14 @@ func (f *moveFlags) switchOver(ctx context.Context, link *transfer.Link, from, t
 	var compared transfer.Compared
 	var pause time.Duration
 	if err == nil {
-		compared, pause, err = link.Switch(ctx, sampledKeys, func(transfer.LinkState) {})
+		compared, pause, err = link.Switch(ctx, sampledKeys)
 	}
 	p.done()
 	if err == nil {
 		err = differs(compared)
 	}
 	if err != nil {
-		return failf(exitFault, "%w; nothing was switched, and %s takes writes", err, from.Name())
+		return failf(exitFault, "nothing was switched: %w", err)
 	}
 	return f.tellFollow(stdout, followedState{From: from.Name(), To: to.Name(), Keys: state.Keys, Compared: compared.Keys, Changed: compared.Changed, Switched: true, NoWrites: pause.Milliseconds(), MinBefore: link.Before()},
 		fmt.Sprintf("%s takes writes now; nobody could write for %s; %s compared: %s\n%s refuses writes (NOREPLICAS): let clients connect to %s. CONFIG SET min-replicas-to-write %s there allows writes again",

@@ -169,6 +169,7 @@ func (c *call) block(keys [][]byte, timeout time.Duration, expired []byte) {
 
 // forget removes w from the queues of its keys.
 func (e *Engine) forget(w *Wait) {
+	e.replication.forgetWait(w)
 	for _, k := range w.keys {
 		sh := &e.shards[shardOf(k)]
 		sh.mu.Lock()

@@ -124,7 +124,7 @@ func (c *call) cacheShard(key []byte) {
 
 func (c *call) time() int64 {
 	if c.now == 0 {
-		if c.now = 1; !c.replays() {
+		if c.now = 1; !c.e.loading {
 			c.us = c.e.clock.Now().UnixMicro()
 			c.now = c.us / 1000
 		}
@@ -132,8 +132,11 @@ func (c *call) time() int64 {
 	return c.now
 }
 
-// replays reports whether the call repeats what was done before or elsewhere, so that time stands still.
+// replays reports whether the call repeats what was done before or elsewhere. Then nothing expires by itself.
 func (c *call) replays() bool { return c.e.loading || c.s != nil && c.s.replays }
+
+// past reports whether a key or a field with this deadline is deleted at once.
+func (c *call) past(at int64) bool { return at <= c.time() && !c.replays() }
 
 // micros is time in µs.
 func (c *call) micros() int64 {
@@ -285,8 +288,16 @@ func (c *call) settleSeen() {
 // lockShard reports false when the call only tries, when it would wait for a slow script, and when the
 // engine is closed.
 func (c *call) lockShard(sh *shard) bool {
-	if c.try {
+	switch {
+	case c.try:
 		return sh.tryLock()
+	case c.s != nil && c.s.replays: // its master has not waited for our scripts
+		sh.mu.Lock()
+		if sh.mu.slow == engineClosed {
+			sh.mu.Unlock()
+			return false
+		}
+		return true
 	}
 	return sh.lockUnlessSlow()
 }
@@ -307,6 +318,12 @@ func (c *call) notLocked() {
 func (c *call) run() {
 	if c.e.monitors.n.Load() > 0 {
 		c.monitor(c.args) // in front of a script's commands, and in the order in which they take effect
+	}
+	if c.cmd.flags&flagWrite != 0 && c.e.master.Load() != nil { // it may have come since the command was let in
+		if why := c.s.readOnly(c.cmd); why != "" {
+			c.err(why)
+			return
+		}
 	}
 	c.handle()
 	if c.dirty > 0 {

@@ -134,7 +134,11 @@ func cmdHello(c *call) {
 	c.str("mode")
 	c.str("standalone")
 	c.str("role")
-	c.str("master")
+	if c.e.master.Load() != nil {
+		c.str("replica")
+	} else {
+		c.str("master")
+	}
 	c.str("modules")
 	c.array(0)
 }

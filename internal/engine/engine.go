@@ -261,6 +261,7 @@ func create(opts Options) *Engine {
 	e.sweeper.init()
 	e.waker.init()
 	e.replication.init()
+	e.snapshots.turn = make(chan struct{}, 1)
 	return e
 }
 
@@ -282,6 +283,12 @@ func (e *Engine) Close() (err error) {
 // refused, and the log gets every change that was made before.
 func (e *Engine) close() error {
 	e.closed.Store(true)
+	e.roles.Lock()
+	if m := e.master.Load(); m != nil {
+		m.cancel()
+		<-m.done
+	}
+	e.roles.Unlock()
 	e.StopScripts()
 	e.scripts.stopWatchdog()
 	e.sweeper.stop()
@@ -300,15 +307,12 @@ func (e *Engine) close() error {
 			}
 		}
 	}
+	e.replication.close()
 	for _, s := range e.clients.list() {
 		if kill := s.client.closer(); kill != nil {
 			kill()
 		}
 	}
-	if m := e.master.Load(); m != nil {
-		m.cancel()
-	}
-	e.replication.close()
 	e.background.wait()
 	if e.log != nil {
 		return e.log.Close()

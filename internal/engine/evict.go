@@ -71,6 +71,9 @@ const (
 // makeRoom evicts until the keys take no more than they may, or for as long as
 // one command has patience. No shard's lock must be held.
 func (e *Engine) makeRoom() room {
+	if e.master.Load() != nil {
+		return roomMade // a replica keeps what its master keeps
+	}
 	x, _ := e.memory.evictor.idle.Get().(*eviction)
 	if x == nil {
 		x = &eviction{e: e}
@@ -108,7 +111,7 @@ func (e *Engine) evictLater() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.again = true
-	if v.running || v.stopped || e.master.Load() != nil { // a replica keeps what its master keeps
+	if v.running || v.stopped || e.master.Load() != nil {
 		return
 	}
 	v.running = true

@@ -87,7 +87,7 @@ func (c *call) expire(unit int64, relative bool) {
 	}
 	c.int(1)
 	c.changed(key)
-	if at <= c.time() {
+	if c.past(at) {
 		c.remove(key)
 		c.notify(eventGeneric, "del", key)
 		c.instead([]byte("DEL"), key)

@@ -33,6 +33,7 @@ type master struct {
 	cancel     context.CancelFunc
 	done       chan struct{}
 	s          *Session // that repeats the stream
+	reply      []byte   // its memory
 
 	offset  atomic.Int64 // of the stream, all before it is repeated and saved as the log promises
 	read    atomic.Int64 // bytes of the file so far
@@ -73,14 +74,20 @@ func (m *master) addr() string { return net.JoinHostPort(m.host, m.port) }
 func (e *Engine) follow(host, port string) {
 	e.roles.Lock()
 	defer e.roles.Unlock()
+	if e.closed.Load() {
+		return
+	}
 	e.endMaster()
 	ctx, cancel := context.WithCancel(context.Background())
 	m := &master{e: e, host: host, port: port, cancel: cancel, done: make(chan struct{}), s: e.unlisted(), state: linkConnect, since: time.Now(), multi: -1}
 	m.s.replays = true
 	m.s.SyncLater()
-	e.master.Store(m)
-	e.endWrites()
-	e.endStreams()
+	// With every shard locked no command is under way: those that come later find that this is a replica.
+	e.stopped(func() {
+		e.master.Store(m)
+		e.endWrites()
+		e.endStreams()
+	})
 	if !e.background.start(func() { m.run(ctx) }) {
 		close(m.done)
 	}
@@ -100,48 +107,53 @@ func (e *Engine) endMaster() bool {
 	}
 	m.cancel()
 	<-m.done
+	if m.loading.Load() && e.opts.Logger != nil {
+		e.opts.Logger.Warn("the copy of the master's keys was not complete", slog.String("master", m.addr()))
+	}
 	e.master.CompareAndSwap(m, nil)
 	e.sweeper.wake(e, e.nowMS())
 	return true
 }
 
-// endWrites ends the commands that wait in order to write.
+// endWrites ends the commands that wait in order to write. Every shard is locked.
 func (e *Engine) endWrites() {
+	var ends []*Wait
 	for i := range e.shards {
-		sh := &e.shards[i]
-		var ends []*Wait
-		sh.mu.Lock()
-		for _, waits := range sh.blocked {
+		for _, waits := range e.shards[i].blocked {
 			for _, w := range waits {
 				if w.cmd.flags&flagWrite != 0 {
 					ends = append(ends, w)
 				}
 			}
 		}
-		sh.mu.Unlock()
-		for _, w := range ends {
-			w.finish(errorReply("UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)"))
-		}
+	}
+	for _, w := range ends {
+		w.finish(errorReply(errRoleChanged))
 	}
 }
 
-// endStreams ends the stream to replicas of this engine: they have to follow its master.
+const errRoleChanged = "UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)"
+
+// endStreams ends the stream to replicas of this engine: they have to follow its master. Every shard is locked.
 func (e *Engine) endStreams() {
 	r := &e.replication
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for f := range r.feeds {
-		if f.err == nil {
-			f.err = errors.New("the engine follows another server now")
-		}
+		f.end(errFollows)
 	}
+	r.endWaits(errorReply(errRoleChanged))
+	if r.on.Load() {
+		r.tick.Stop()
+	}
+	r.on.Store(false)
 	r.forget()
 	r.more.Broadcast()
 }
 
 func cmdReplicaof(c *call) {
 	host, port := string(c.args[1]), string(c.args[2])
-	if c.noBlock {
+	if c.noBlock || c.s.replays {
 		c.err("ERR redoubt: " + strings.ToUpper(c.cmd.Name) + " is not supported in a transaction or a script")
 		return
 	}
@@ -156,7 +168,7 @@ func cmdReplicaof(c *call) {
 		c.err("ERR Invalid master port")
 		return
 	}
-	if m := c.e.master.Load(); m != nil && m.host == host && m.port == port {
+	if m := c.e.master.Load(); m != nil && m.host == host && m.port == port && !m.hasFailed() {
 		c.status("OK Already connected to specified master")
 		return
 	}
@@ -176,9 +188,13 @@ func (m *master) run(ctx context.Context) {
 	defer close(m.done)
 	said := ""
 	for {
-		err := m.connectOnce(ctx)
+		up := false
+		err := m.guarded(ctx, &up)
 		if ctx.Err() != nil {
 			return
+		}
+		if up {
+			said = ""
 		}
 		final := false
 		if f, ok := errors.AsType[finalError](err); ok {
@@ -201,14 +217,31 @@ func (m *master) run(ctx context.Context) {
 	}
 }
 
+func (m *master) hasFailed() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.failed
+}
+
 func (m *master) set(state linkState, err error, final bool) { //nolint:revive // the parameter is a part of the state
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.state, m.err, m.failed, m.since = state, err, final, time.Now()
 }
 
-// connectOnce connects and follows until the connection ends.
-func (m *master) connectOnce(ctx context.Context) error {
+// guarded is connectOnce. A panic ends the replication, not the process.
+func (m *master) guarded(ctx context.Context, up *bool) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			m.e.panicked("replication", "", r)
+			err = finalError{errors.New("internal error: " + panicText(r))}
+		}
+	}()
+	return m.connectOnce(ctx, up)
+}
+
+// connectOnce connects and follows until the connection ends. up says whether it had one.
+func (m *master) connectOnce(ctx context.Context, up *bool) error {
 	m.set(linkConnecting, m.lastErr(), false)
 	conn, err := m.dial(ctx)
 	if err != nil {
@@ -227,7 +260,10 @@ func (m *master) connectOnce(ctx context.Context) error {
 			return fmt.Errorf("the copy of all keys: %w", err)
 		}
 		m.e.tell("the engine has a copy of all keys", slog.String("master", m.addr()))
+	} else {
+		m.e.tell("the replication goes on where it was", slog.String("master", m.addr()))
 	}
+	*up = true
 	m.set(linkConnected, nil, false)
 	stop := make(chan struct{})
 	defer close(stop)
@@ -284,7 +320,7 @@ func readLine(in *bufio.Reader) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		if line = bytes.TrimRight(line, "\r\n"); len(line) > 0 {
+		if line = bytes.TrimSpace(line); len(line) > 0 {
 			return string(line), nil
 		}
 	}
@@ -293,9 +329,8 @@ func readLine(in *bufio.Reader) (string, error) {
 // shakeHands logs in and asks for the stream. With an id, the copy of all keys at an offset comes first.
 func (m *master) shakeHands(conn net.Conn, in *bufio.Reader) (id string, offset int64, err error) {
 	user, password := m.e.setting("masteruser"), m.e.setting("masterauth")
-	_, port, _ := net.SplitHostPort(conn.LocalAddr().String()) // the engine doesn't know where a server listens for it
 	for _, args := range [][]string{
-		{"PING"}, {"AUTH", user, password}, {"REPLCONF", "listening-port", port}, {"REPLCONF", "capa", "eof", "capa", "psync2"},
+		{"PING"}, {"AUTH", user, password}, {"REPLCONF", "capa", "eof", "capa", "psync2"},
 	} {
 		switch {
 		case args[0] == "AUTH" && password == "":
@@ -349,8 +384,7 @@ func (m *master) adopt(id string) {
 func (m *master) load(ctx context.Context, in *bufio.Reader, id string, offset int64) error {
 	m.adopt("") // until all keys have come
 	m.read.Store(0)
-	m.loading.Store(true)
-	defer m.loading.Store(false)
+	m.loading.Store(true) // until a copy is complete
 	head, err := readLine(in)
 	if err != nil {
 		return err
@@ -360,10 +394,10 @@ func (m *master) load(ctx context.Context, in *bufio.Reader, id string, offset i
 		return fmt.Errorf("the master sends %.100q in place of a file", head)
 	}
 	m.s.Reset()
-	if err := m.do([]byte("FLUSHALL")); err != nil {
+	if err := m.do(ctx, []byte("FLUSHALL")); err != nil {
 		return err
 	}
-	if err := m.do([]byte("FUNCTION"), []byte("FLUSH")); err != nil {
+	if err := m.do(ctx, []byte("FUNCTION"), []byte("FLUSH")); err != nil {
 		return err
 	}
 	f, err := rdb.NewFileReader(in)
@@ -374,7 +408,7 @@ func (m *master) load(ctx context.Context, in *bufio.Reader, id string, offset i
 	for {
 		e, err := f.Next()
 		for _, code := range f.Libraries()[libraries:] {
-			if err := m.do([]byte("FUNCTION"), []byte("LOAD"), []byte(code)); err != nil {
+			if err := m.do(ctx, []byte("FUNCTION"), []byte("LOAD"), []byte(code)); err != nil {
 				return err
 			}
 			libraries++
@@ -383,7 +417,7 @@ func (m *master) load(ctx context.Context, in *bufio.Reader, id string, offset i
 			break
 		}
 		if err == nil {
-			err = m.put(&e)
+			err = m.put(ctx, &e)
 		}
 		if ctx.Err() != nil {
 			return ctx.Err()
@@ -407,11 +441,12 @@ func (m *master) load(ctx context.Context, in *bufio.Reader, id string, offset i
 	m.offset.Store(offset)
 	m.adopt(id)
 	m.multi = -1
+	m.loading.Store(false)
 	return nil
 }
 
 // put adds a key of the file.
-func (m *master) put(e *rdb.Entry) error {
+func (m *master) put(ctx context.Context, e *rdb.Entry) error {
 	if what := rdb.Unsupported(e.Payload); what != "" {
 		return finalError{fmt.Errorf("key %.100q in database %d can't be stored here: %s", e.Key, e.DB, what)}
 	}
@@ -419,20 +454,59 @@ func (m *master) put(e *rdb.Entry) error {
 		return finalError{fmt.Errorf("key %.100q is in database %d; there are %d here", e.Key, e.DB, databaseCount)}
 	}
 	m.s.db = e.DB
-	return m.do([]byte("RESTORE"), e.Key, strconv.AppendInt(nil, e.Deadline, 10), e.Payload, []byte("ABSTTL"))
+	return m.do(ctx, []byte("RESTORE"), e.Key, strconv.AppendInt(nil, e.Deadline, 10), e.Payload, []byte("ABSTTL"), []byte("REPLACE"))
 }
 
-// do repeats a command.
-func (m *master) do(args ...[]byte) error {
-	out, wait := m.s.Do(nil, args)
-	if wait != nil {
-		wait.Cancel()
-		return finalError{fmt.Errorf("%s of the master's stream waits here", clip(args[0], 32))}
+// do repeats a command. While this engine can't save, it waits.
+func (m *master) do(ctx context.Context, args ...[]byte) error {
+	for {
+		out, wait := m.s.Do(m.reply[:0], args)
+		if wait != nil {
+			wait.Cancel()
+			return finalError{fmt.Errorf("%s of the master's stream waits here", clip(args[0], 32))}
+		}
+		m.reply = out
+		if cap(out) > maxIdleReply {
+			m.reply = nil
+		}
+		why := refusal(out, is(args[0], "exec"))
+		switch {
+		case why == "":
+			return nil
+		case !strings.HasPrefix(why, "MISCONF "):
+			return finalError{fmt.Errorf("%s can't be repeated: %.200q", clip(args[0], 32), why)}
+		case is(args[0], "exec") || m.s.inMulti: // the transaction is gone: the next connection begins with it
+			return errors.New(why)
+		}
+		m.set(linkConnected, errors.New(why), false)
+		select {
+		case <-time.After(masterRetry):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		m.set(linkConnected, nil, false)
 	}
+}
+
+// refusal returns the error in a reply, or in that of a command of a transaction.
+func refusal(out []byte, exec bool) string { //nolint:revive // the command
 	if len(out) > 0 && out[0] == '-' {
-		return finalError{fmt.Errorf("%s can't be repeated: %.200q", clip(args[0], 32), bytes.TrimSpace(out[1:]))}
+		return string(bytes.TrimSpace(out[1:]))
 	}
-	return nil
+	if !exec {
+		return ""
+	}
+	v, _, err := resp.Parse(out)
+	list, ok := v.([]any)
+	if err != nil || !ok {
+		return "EXEC has not run"
+	}
+	for _, element := range list {
+		if e, failed := element.(resp.Error); failed {
+			return e.Error()
+		}
+	}
+	return ""
 }
 
 // acknowledge tells the master every second how far the replica is.
@@ -496,7 +570,7 @@ func (m *master) repeat(ctx context.Context, conn net.Conn, in *bufio.Reader) (e
 					if err := m.ack(conn); err != nil {
 						return err
 					}
-				} else if err := m.step(args, offset); err != nil {
+				} else if err := m.step(ctx, args, offset); err != nil {
 					return err
 				}
 			}
@@ -518,6 +592,7 @@ func (m *master) repeat(ctx context.Context, conn net.Conn, in *bufio.Reader) (e
 // saved notes that all before an offset is repeated.
 func (m *master) saved(offset int64) error {
 	if err := m.s.Sync(); err != nil {
+		m.adopt("") // what is repeated can't be told from what is saved: begin anew
 		return err
 	}
 	m.offset.Store(offset)
@@ -525,16 +600,18 @@ func (m *master) saved(offset int64) error {
 }
 
 // step repeats a command of the stream, which begins at an offset.
-func (m *master) step(args [][]byte, offset int64) error {
-	switch {
-	case is(args[0], "ping"):
+func (m *master) step(ctx context.Context, args [][]byte, offset int64) error {
+	if is(args[0], "ping") {
 		return nil
-	case is(args[0], "multi"):
+	}
+	if is(args[0], "multi") {
 		m.multi = offset
-	case is(args[0], "exec"):
+	}
+	err := m.do(ctx, args...)
+	if err == nil && is(args[0], "exec") {
 		m.multi = -1
 	}
-	return m.do(args...)
+	return err
 }
 
 // readOnly returns why a command may not run because the engine is a replica, "" if it may.
@@ -566,7 +643,7 @@ func (m *master) lag() int64 {
 	return max(0, (time.Now().UnixMilli()-m.heard.Load())/1000)
 }
 
-// infoReplica writes the replica's part of INFO.
+// info writes the replica's part of INFO.
 func (m *master) info(b *strings.Builder) {
 	lag := m.lag()
 	m.mu.Lock()

@@ -216,6 +216,7 @@ func TestStreamStops(t *testing.T) {
 	for name, c := range map[string]struct{ stream, reason string }{
 		"an unknown command": {commandsOf("SET a 1", "NOSUCH b", "SET a 2"), "NOSUCH can't be repeated"},
 		"an error":           {commandsOf("SET a 1", "LPUSH a b", "SET a 2"), "LPUSH can't be repeated: \"WRONGTYPE"},
+		"an error in EXEC":   {commandsOf("SET a 1", "MULTI", "LPUSH a b", "SET c 2", "EXEC", "SET a 2"), "EXEC can't be repeated: \"WRONGTYPE"},
 		"a wait":             {commandsOf("SET a 1", "BLPOP b 0", "SET a 2"), "BLPOP of the master's stream waits here"},
 		"no protocol":        {commandsOf("SET a 1") + "*x\r\n", "the stream is broken"},
 	} {
@@ -304,5 +305,68 @@ func TestSnapshotIsOfOneMoment(t *testing.T) {
 			run(s, fmt.Sprintf("SET k%d before", i))
 		}
 		run(s, "DEL new renamed")
+	}
+}
+
+// TestStreamOfOldRedis: a Redis before 7.0 sends times to live as they were given.
+func TestStreamOfOldRedis(t *testing.T) {
+	m := startMaster(t)
+	s := m.follower()
+	m.accept()
+	f := file(t)
+	m.send(fmt.Sprintf("+FULLRESYNC %040d 0\r\n$%d\r\n%s", 7, len(f), f))
+	stream := commandsOf("SET a 1 PX 100000", "SET b 1", "EXPIRE b 100")
+	m.send(stream)
+	m.acked(len(stream))
+	for _, line := range []string{"TTL a", "TTL b"} {
+		if got := run(s, line); got != ":100\r\n" && got != ":99\r\n" {
+			t.Errorf("%s: %q", line, got)
+		}
+	}
+}
+
+// TestReplicaKeepsWhatItsMasterKeeps: above maxmemory a replica evicts nothing, whatever its clients send.
+func TestReplicaKeepsWhatItsMasterKeeps(t *testing.T) {
+	m := startMaster(t)
+	s := m.follower()
+	m.accept()
+	f := file(t)
+	m.send(fmt.Sprintf("+FULLRESYNC %040d 0\r\n$%d\r\n%s", 7, len(f), f))
+	var lines []string
+	for i := range 500 {
+		lines = append(lines, fmt.Sprintf("SET k%d %s", i, strings.Repeat("x", 100)))
+	}
+	stream := commandsOf(lines...)
+	m.send(stream)
+	m.acked(len(stream))
+	want(t, s, "CONFIG SET maxmemory 20000 maxmemory-policy allkeys-random", "+OK\r\n")
+	want(t, s, "EVAL return{1} 0", "*1\r\n:1\r\n")
+	more := commandsOf("SET more 1")
+	m.send(more)
+	m.acked(len(stream) + len(more))
+	want(t, s, "DBSIZE", ":501\r\n")
+}
+
+// TestWaitsOfWAITEnd: WAIT is forgotten when its client has gone, and ends when the engine closes.
+func TestWaitsOfWAITEnd(t *testing.T) {
+	e, err := New(Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := e.Session()
+	_, wait := s.Do(nil, split("WAIT 1 0"))
+	wait.Cancel()
+	await.Until(t, time.Minute, "it is forgotten", func() bool {
+		e.replication.mu.Lock()
+		defer e.replication.mu.Unlock()
+		return len(e.replication.waits) == 0
+	})
+	_, wait = s.Do(nil, split("WAIT 1 0"))
+	if err := e.Close(); err != nil {
+		t.Fatal(err)
+	}
+	<-wait.Done()
+	if got := string(wait.Append(nil)); got != "-ERR the engine is closed\r\n" {
+		t.Errorf("WAIT ends with %q", got)
 	}
 }

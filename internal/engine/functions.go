@@ -134,7 +134,15 @@ func index(all []*library, name string) int {
 // loadTimeout bounds how long the code of a library, or of all of one FUNCTION RESTORE, may run when it is loaded.
 const loadTimeout = 500 * time.Millisecond
 
-// newLibrary runs the code of a library until the deadline. The errors have Redis' texts.
+// loadDeadline is when the code of the libraries of a command must have ended. What is repeated has ended before.
+func (c *call) loadDeadline() time.Time {
+	if c.replays() {
+		return time.Time{}
+	}
+	return time.Now().Add(loadTimeout)
+}
+
+// newLibrary runs the code of a library until the deadline, if that is not zero. The errors have Redis' texts.
 func (e *Engine) newLibrary(code string, deadline time.Time) (*library, error) {
 	name, body, err := libraryHead(code)
 	if err != nil {
@@ -144,7 +152,7 @@ func (e *Engine) newLibrary(code string, deadline time.Time) (*library, error) {
 		return nil, fmt.Errorf("%w: %d bytes, at most %d are taken", errLongScript, len(code), most)
 	}
 	inv := lua.Invocation{Deadline: deadline, Interrupt: &e.scripts.loads}
-	if e.loading { // it ended when it was logged
+	if deadline.IsZero() { // it ended when it was logged
 		inv = lua.Invocation{Steps: math.MaxInt64}
 	}
 	l, err := e.lua.Load(body, inv)
@@ -190,7 +198,7 @@ func cmdFunctionLoad(c *call) {
 	}
 	var l *library
 	if err == nil {
-		l, err = c.e.newLibrary(code, time.Now().Add(loadTimeout))
+		l, err = c.e.newLibrary(code, c.loadDeadline())
 	}
 	if err != nil {
 		c.err("ERR " + err.Error())
@@ -255,7 +263,7 @@ func cmdFunctionRestore(c *call) {
 		c.err("ERR Wrong restore policy given, value should be either FLUSH, APPEND or REPLACE.")
 		return
 	}
-	restored, err := c.e.restored(c.args[2])
+	restored, err := c.e.restored(c.args[2], c.loadDeadline())
 	if err == nil {
 		err = c.e.join(restored, policy)
 	}
@@ -271,7 +279,7 @@ func cmdFunctionRestore(c *call) {
 }
 
 // restored returns the libraries of a payload of FUNCTION DUMP, also those before an error.
-func (e *Engine) restored(payload []byte) (all []*library, err error) {
+func (e *Engine) restored(payload []byte, deadline time.Time) (all []*library, err error) {
 	code, err := rdb.ParseFunctions(payload, int64(e.bounds.loaded))
 	switch {
 	case errors.Is(err, rdb.ErrNoFunctions):
@@ -281,7 +289,6 @@ func (e *Engine) restored(payload []byte) (all []*library, err error) {
 	case err != nil:
 		return nil, errors.New("failed loading the given functions payload")
 	}
-	deadline := time.Now().Add(loadTimeout) // for all, since they hold up all commands
 	for _, text := range code {
 		l, err := e.newLibrary(text, deadline)
 		if err != nil {

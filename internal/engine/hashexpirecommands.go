@@ -95,7 +95,7 @@ func (c *call) hexpire(unit int64, relative bool) {
 			c.int(-2)
 		case !cond.allows(f.expire, at):
 			c.int(0)
-		case at <= c.time():
+		case c.past(at):
 			h.remove(name)
 			deleted = append(deleted, name)
 			c.int(2)
@@ -343,7 +343,7 @@ func cmdHgetex(c *call) {
 		f, there := h.get(name)
 		switch {
 		case !there:
-		case o.timed && o.at <= c.time():
+		case o.timed && c.past(o.at):
 			h.remove(name)
 			event = "hdel"
 		case o.timed:
@@ -400,7 +400,7 @@ func cmdHsetex(c *call) {
 		it = c.create(key, c.newHash())
 		h = asHash(it)
 	}
-	past := o.timed && o.at <= c.time()
+	past := o.timed && c.past(o.at)
 	for i := 0; i < len(pairs); i += 2 {
 		name := pairs[i]
 		switch {

@@ -14,10 +14,13 @@ func (c *call) lookup(key []byte) *item {
 		return nil
 	}
 	if it.val.expire != 0 && it.val.expire < c.time() {
-		if c.expires() {
+		switch {
+		case c.expires() || !c.replays() && c.cmd.flags&flagWrite != 0: // a write to a replica that may be written to
 			c.expireItem(sh, ks, it)
+			return nil
+		case !c.replays():
+			return nil // the master deletes it
 		}
-		return nil
 	}
 	if it.val.obj != nil && it.val.obj.kind == kindHash {
 		if h := asHash(it); h.due(c) && c.expires() {

@@ -192,7 +192,7 @@ func (c *call) crowded(cmd *command) string {
 	s := c.s
 	queues := s.inMulti && cmd.flags&flagControl == 0
 	exec := s.inMulti && cmd.Name == "exec"
-	if cmd.flags&(flagDenyOOM|flagScript) == 0 && !queues && !exec || c.replays() || !c.e.memory.over() {
+	if cmd.flags&(flagDenyOOM|flagScript) == 0 && !queues && !exec || c.e.loading || c.e.master.Load() != nil || !c.e.memory.over() {
 		return ""
 	}
 	c.oom = c.e.makeRoom() == roomNone

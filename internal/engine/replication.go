@@ -1,7 +1,8 @@
 package engine
 
 import (
-	"bufio"
+	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -9,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/netip"
 	"os"
 	"slices"
 	"strconv"
@@ -24,6 +26,9 @@ import (
 // replication is the engine as the master of replicas that speak Redis' protocol: REPLCONF, PSYNC or SYNC, an RDB
 // file, and then the stream of changes. The stream has the effects that the log has too. It begins with the first
 // replica, and ends an hour after the last.
+//
+// Locks are taken in the order shard, Wait, replication. WAIT's Waits have no keys, so a Wait may be finished with
+// mu held.
 type replication struct {
 	on atomic.Bool // changes go to the stream; set with every shard locked
 
@@ -40,7 +45,6 @@ type replication struct {
 	end    int64
 	db     int // that the stream has selected, -1 for none
 	feeds  map[*feed]struct{}
-	syncs  int64 // full resynchronizations
 	waits  map[*Wait]ackWait
 	idle   time.Time // since when there is no replica
 	tick   Timer
@@ -49,12 +53,14 @@ type replication struct {
 
 // A feed is a replica that is connected.
 type feed struct {
-	addr    string
-	at      int64 // offset of what it gets next
-	acked   atomic.Int64
-	ackedAt atomic.Int64 // Unix ms
-	online  bool
-	err     error // why it ends
+	host, port string
+	conn       net.Conn
+	cancel     context.CancelCauseFunc // ends what it waits for
+	at         int64                   // offset of what it gets next
+	acked      atomic.Int64            // -1 before the first
+	ackedAt    atomic.Int64            // Unix ms
+	online     bool
+	err        error // why it ends
 }
 
 // A replicaSetup is what a connection has said by REPLCONF.
@@ -142,7 +148,7 @@ func (r *replication) write(b []byte) {
 		switch {
 		case f.err != nil:
 		case r.end-f.at > mostBehind:
-			f.err = errBehind
+			f.end(errBehind)
 		default:
 			keep = min(keep, f.at)
 		}
@@ -177,21 +183,26 @@ func (r *replication) next(f *feed) ([]byte, error) {
 	return nil, errors.New("internal error: the stream has lost a part")
 }
 
+// end ends a replica, also one that does not read. The replication's mu is held.
+func (f *feed) end(err error) {
+	if f.err == nil {
+		f.err = err
+		f.cancel(err)
+		go f.conn.Close() // TLS may wait for the other side
+	}
+}
+
 // stop ends a replica.
 func (r *replication) stop(f *feed, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if f.err == nil {
-		f.err = err
-	}
+	f.end(err)
 	r.more.Broadcast()
 }
 
-// begin starts the stream. Every shard is locked.
+// beginStream starts the stream. Every shard is locked, and mu is held.
 func (e *Engine) beginStream() {
 	r := &e.replication
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	if r.on.Load() {
 		return
 	}
@@ -206,9 +217,13 @@ func (e *Engine) endStream() {
 		r := &e.replication
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		if r.on.Load() && len(r.feeds) == 0 {
+		switch {
+		case !r.on.Load():
+		case len(r.feeds) == 0:
 			r.on.Store(false)
 			r.forget()
+		default: // one has just come
+			r.tick = e.clock.AfterFunc(seconds(&r.ping), e.tickReplicas)
 		}
 	})
 }
@@ -225,7 +240,7 @@ func (e *Engine) tickReplicas() {
 	late := now.Add(-seconds(&r.timeout)).UnixMilli()
 	for f := range r.feeds {
 		if f.online && f.ackedAt.Load() < late && f.err == nil {
-			f.err = errors.New("it has acknowledged nothing for as long as repl-timeout")
+			f.end(errors.New("it has acknowledged nothing for as long as repl-timeout"))
 		}
 	}
 	if len(r.feeds) > 0 {
@@ -254,6 +269,9 @@ func (s *Session) Replconf(args [][]byte) error {
 			}
 			s.replica.port = value
 		case is(name, "ip-address"):
+			if _, err := netip.ParseAddr(value); err != nil {
+				return errors.New("ERR REPLCONF ip-address provided by replica instance is no address")
+			}
 			s.replica.ip = value
 		case is(name, "capa"):
 			s.replica.eof = s.replica.eof || value == "eof"
@@ -266,39 +284,37 @@ func (s *Session) Replconf(args [][]byte) error {
 	return nil
 }
 
-// Replicate serves a replica: args are its PSYNC or SYNC. It returns when the connection or ctx ends, which must
-// also close the connection. unread are bytes of the client that were read already.
+// Replicate serves a replica: args are its PSYNC or SYNC. It returns when the connection or ctx ends, and closes the
+// connection. unread are bytes of the client that were read already.
 func (s *Session) Replicate(ctx context.Context, conn net.Conn, unread []byte, args [][]byte) error {
 	e, r := s.e, &s.e.replication
-	if m := e.master.Load(); m != nil {
-		_, err := io.WriteString(conn, "-NOMASTERLINK redoubt: this engine is itself a replica of "+m.addr()+": follow that server\r\n")
-		return err
-	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
 	host, _, _ := net.SplitHostPort(conn.RemoteAddr().String())
-	if s.replica.ip != "" {
-		host = s.replica.ip
-	}
-	f := &feed{addr: net.JoinHostPort(host, s.replica.port)}
+	f := &feed{host: cmp.Or(s.replica.ip, host), port: s.replica.port, conn: timedConn{conn, &r.timeout}, cancel: cancel}
+	f.acked.Store(-1)
 	f.ackedAt.Store(e.clock.Now().UnixMilli())
 	defer context.AfterFunc(ctx, func() { r.stop(f, context.Cause(ctx)) })()
 	defer r.leave(e, f)
-	out := bufio.NewWriterSize(conn, 64<<10)
+	acked := make(chan struct{})
+	go e.listen(conn, unread, f, acked)
 	sync := is(args[0], "sync")
-	if !sync && r.resume(f, string(args[1]), args[2]) {
+	id, goesOn := "", false
+	if !sync {
+		id, goesOn = e.resume(f, string(args[1]), args[2])
+	}
+	if goesOn {
 		line := "+CONTINUE\r\n"
 		if s.replica.psync2 {
-			line = "+CONTINUE " + r.id + "\r\n"
+			line = "+CONTINUE " + id + "\r\n"
 		}
-		if _, err := io.WriteString(conn, line); err != nil {
+		if _, err := io.WriteString(f.conn, line); err != nil {
 			return err
 		}
-		go e.listen(conn, unread, f, nil)
 	} else {
-		acked := make(chan struct{})
-		if err := e.sendAll(ctx, conn, out, f, s.replica.eof, sync); err != nil {
+		if err := e.sendAll(ctx, f, s.replica.eof, sync); err != nil {
 			return fmt.Errorf("the replica got no copy of all keys: %w", err)
 		}
-		go e.listen(conn, unread, f, acked)
 		if s.replica.eof { // it looks for the end of the file where its reads end
 			select {
 			case <-acked:
@@ -310,47 +326,87 @@ func (s *Session) Replicate(ctx context.Context, conn net.Conn, unread []byte, a
 	r.mu.Lock()
 	f.online = true
 	r.mu.Unlock()
+	r.countAcks()
 	for {
 		part, err := r.next(f)
 		if err != nil {
 			return err
 		}
-		if _, err := conn.Write(part); err != nil {
+		if _, err := f.conn.Write(part); err != nil {
 			return err
 		}
 	}
 }
 
+// A timedConn gives up a write after repl-timeout.
+type timedConn struct {
+	net.Conn
+
+	timeout *atomic.Int64
+}
+
+func (c timedConn) Write(p []byte) (int, error) {
+	if err := c.SetWriteDeadline(time.Now().Add(seconds(c.timeout))); err != nil {
+		return 0, err
+	}
+	return c.Conn.Write(p)
+}
+
 func (r *replication) leave(e *Engine, f *feed) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if f.err == nil {
-		f.err = net.ErrClosed
-	}
+	f.end(net.ErrClosed)
 	delete(r.feeds, f)
 	if len(r.feeds) == 0 {
 		r.idle = e.clock.Now()
 	}
 }
 
-// resume reports whether a replica can go on from an offset, and then adds it.
-func (r *replication) resume(f *feed, id string, offset []byte) bool {
+// resume reports whether a replica can go on from an offset, and then adds it. It returns the stream's ID.
+func (e *Engine) resume(f *feed, id string, offset []byte) (string, bool) {
+	r := &e.replication
 	n, ok := parseInt(offset)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !ok || !r.on.Load() || !strings.EqualFold(id, r.id) || n-1 < r.base || n-1 > r.end {
-		return false
+	if !ok || e.master.Load() != nil || !r.on.Load() || !strings.EqualFold(id, r.id) || n-1 < r.base || n-1 > r.end {
+		return "", false
 	}
 	f.at = n - 1
-	f.acked.Store(f.at)
 	r.feeds[f] = struct{}{}
-	return true
+	return r.id, true
+}
+
+// keepWaiting sends an empty line every few seconds until the function that it returns is called: the replica then
+// knows that the master is there.
+func keepWaiting(conn net.Conn) (end func()) {
+	stop, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		t := time.NewTicker(5 * time.Second)
+		defer t.Stop()
+		for {
+			select {
+			case <-t.C:
+				if _, err := io.WriteString(conn, "\n"); err != nil {
+					return
+				}
+			case <-stop:
+				return
+			}
+		}
+	}()
+	return sync.OnceFunc(func() {
+		close(stop)
+		<-ended
+	})
 }
 
 // sendAll sends the copy of all keys as they are at one moment. The stream goes on from there for the replica.
-func (e *Engine) sendAll(ctx context.Context, conn net.Conn, out *bufio.Writer, f *feed, eof, sync bool) (err error) { //nolint:revive // what the replica can
+func (e *Engine) sendAll(ctx context.Context, f *feed, eof, sync bool) (err error) { //nolint:revive // what the replica can
 	r := &e.replication
-	var to io.Writer = out
+	endWait := keepWaiting(f.conn)
+	defer func() { endWait() }()
+	var to io.Writer = f.conn
 	mark := ""
 	var spool *os.File
 	if !eof { // it wants the length first
@@ -368,16 +424,18 @@ func (e *Engine) sendAll(ctx context.Context, conn net.Conn, out *bufio.Writer, 
 		mark = hex.EncodeToString(raw[:])
 	}
 	var w *fileCopy
+	follows := false
 	head := ""
 	err = e.snapshot(ctx, func() {
-		e.beginStream()
-		w = e.newCopy(to)
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		r.syncs++
+		if follows = e.master.Load() != nil; follows {
+			return
+		}
+		e.beginStream()
+		w = e.newCopy(to)
 		r.db = -1 // the replica has selected none
 		f.at = r.end
-		f.acked.Store(f.at)
 		r.feeds[f] = struct{}{}
 		if !sync {
 			head = fmt.Sprintf("+FULLRESYNC %s %d\r\n", r.id, r.end)
@@ -386,44 +444,54 @@ func (e *Engine) sendAll(ctx context.Context, conn net.Conn, out *bufio.Writer, 
 			head += "$EOF:" + mark + "\r\n"
 		}
 	}, func(entries []rdb.Entry) error {
+		if follows {
+			return errFollows
+		}
 		if head != "" {
-			if _, err := out.WriteString(head); err != nil {
+			endWait()
+			if _, err := io.WriteString(f.conn, head); err != nil {
 				return err
 			}
-			head = ""
+			if head = ""; !eof {
+				endWait = keepWaiting(f.conn)
+			}
 		}
 		return w.write(entries)
 	})
+	if errors.Is(err, errFollows) {
+		endWait()
+		_, _ = io.WriteString(f.conn, "-NOMASTERLINK "+err.Error()+"\r\n")
+	}
 	if err != nil {
 		return err
 	}
 	if err := w.close(); err != nil {
 		return err
 	}
+	endWait()
 	if eof {
-		_, err = out.WriteString(mark)
-	} else {
-		var size int64
-		if size, err = spool.Seek(0, io.SeekEnd); err == nil {
-			_, err = spool.Seek(0, io.SeekStart)
-		}
-		if err == nil {
-			_, err = fmt.Fprintf(out, "$%d\r\n", size)
-		}
-		if err == nil {
-			_, err = io.Copy(out, spool)
-		}
-	}
-	if err != nil {
+		_, err = io.WriteString(f.conn, mark)
 		return err
 	}
-	return out.Flush()
+	size, err := spool.Seek(0, io.SeekEnd)
+	if err == nil {
+		_, err = spool.Seek(0, io.SeekStart)
+	}
+	if err == nil {
+		_, err = fmt.Fprintf(f.conn, "$%d\r\n", size)
+	}
+	if err == nil {
+		_, err = io.Copy(f.conn, spool)
+	}
+	return err
 }
+
+var errFollows = errors.New("redoubt: this engine is itself a replica: follow its master")
 
 // listen reads what a replica acknowledges. It closes acked at the first.
 func (e *Engine) listen(conn net.Conn, unread []byte, f *feed, acked chan struct{}) {
 	r := &e.replication
-	in := bufio.NewReader(io.MultiReader(strings.NewReader(string(unread)), conn))
+	in := io.MultiReader(bytes.NewReader(unread), conn)
 	var scanner resp.CommandScanner
 	var buf []byte
 	chunk := make([]byte, 4<<10)
@@ -520,33 +588,53 @@ func cmdWait(c *call) {
 		r.write(resp.AppendCommand(nil, "REPLCONF", "GETACK", "*"))
 	}
 	if timeout > 0 {
-		c.e.clock.AfterFunc(longest(timeout), func() {
+		w.mu.Lock()
+		w.timer = c.e.clock.AfterFunc(longest(timeout), func() {
 			r.mu.Lock()
-			defer r.mu.Unlock()
-			delete(r.waits, w)
-			w.finish(resp.AppendInt(nil, r.have(offset)))
+			n := r.have(offset)
+			r.mu.Unlock()
+			w.finish(resp.AppendInt(nil, n))
 		})
+		w.mu.Unlock()
+	}
+}
+
+// forgetWait is called for every command that has ended to wait.
+func (r *replication) forgetWait(w *Wait) {
+	if w.cmd.Name == "wait" {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		delete(r.waits, w)
+	}
+}
+
+// endWaits ends all WAITs with a reply. mu is held.
+func (r *replication) endWaits(reply []byte) {
+	for w := range r.waits {
+		delete(r.waits, w)
+		w.finish(reply)
 	}
 }
 
 // enough reports whether as many replicas are there as min-replicas-to-write asks for.
 func (r *replication) enough(clock Clock) bool {
 	least := r.least.Load()
-	if least == 0 {
-		return true
-	}
-	lag, now := r.mostLag.Load(), clock.Now()
-	if lag == 0 {
+	if least == 0 || r.mostLag.Load() == 0 {
 		return true
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	return r.good(clock.Now()) >= least
+}
+
+// good returns how many replicas have acknowledged lately. mu is held.
+func (r *replication) good(now time.Time) (n int64) {
 	for f := range r.feeds {
-		if f.online && now.UnixMilli()-f.ackedAt.Load() <= 1000*lag {
-			least--
+		if f.online && now.UnixMilli()-f.ackedAt.Load() <= 1000*r.mostLag.Load() {
+			n++
 		}
 	}
-	return least <= 0
+	return n
 }
 
 // replicas returns a description of each replica, by address.
@@ -556,8 +644,7 @@ func (r *replication) replicas(now time.Time) (all []replicaState) {
 		if f.online {
 			state = "online"
 		}
-		host, port, _ := net.SplitHostPort(f.addr)
-		all = append(all, replicaState{host, port, state, f.acked.Load(), max(0, (now.UnixMilli()-f.ackedAt.Load())/1000)})
+		all = append(all, replicaState{f.host, f.port, state, max(0, f.acked.Load()), max(0, (now.UnixMilli()-f.ackedAt.Load())/1000)})
 	}
 	slices.SortFunc(all, func(a, b replicaState) int { return strings.Compare(a.host+":"+a.port, b.host+":"+b.port) })
 	return all
@@ -576,10 +663,9 @@ func (r *replication) close() {
 		r.tick.Stop()
 	}
 	for f := range r.feeds {
-		if f.err == nil {
-			f.err = ErrClosed
-		}
+		f.end(ErrClosed)
 	}
+	r.endWaits(errorReply(closed))
 	r.more.Broadcast()
 }
 
@@ -591,6 +677,9 @@ func (r *replication) info(b *strings.Builder, now time.Time) {
 	fmt.Fprintf(b, "role:master\r\nconnected_slaves:%d\r\n", len(all))
 	for i, f := range all {
 		fmt.Fprintf(b, "slave%d:ip=%s,port=%s,state=%s,offset=%d,lag=%d\r\n", i, f.host, f.port, f.state, f.offset, f.lag)
+	}
+	if r.least.Load() > 0 && r.mostLag.Load() > 0 {
+		fmt.Fprintf(b, "min_slaves_good_slaves:%d\r\n", r.good(now))
 	}
 	active, first, size := 0, int64(0), int64(0)
 	if r.on.Load() {

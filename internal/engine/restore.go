@@ -244,7 +244,7 @@ func cmdRestore(c *call) {
 		at += c.time()
 	}
 	c.ok()
-	if at != 0 && at <= c.time() {
+	if at != 0 && c.past(at) {
 		if old != nil {
 			c.changed(key)
 			c.notify(eventGeneric, "del", key)

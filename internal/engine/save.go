@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -48,13 +49,23 @@ func (e *Engine) save() error {
 	if log := e.opts.Logger; log != nil && err != nil {
 		log.Error("an RDB file could not be written", slog.Any("error", err))
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.running, s.err, s.took = false, err, time.Since(began)
+	s.end(time.Since(began), err, changes)
 	if err == nil {
-		s.last, s.changes = e.clock.Now(), changes
+		s.mu.Lock()
+		s.last = e.clock.Now()
+		s.mu.Unlock()
 	}
 	return err
+}
+
+// end notes the end of a save.
+func (s *saves) end(took time.Duration, err error, changes int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.running, s.err, s.took = false, err, took
+	if err == nil {
+		s.changes = changes
+	}
 }
 
 func (e *Engine) writeFile(begin func()) (err error) {
@@ -128,7 +139,11 @@ func cmdBgsave(c *call) {
 	case !c.e.saves.begin():
 		c.err("ERR Background save already in progress")
 	default:
-		c.e.background.start(func() { _ = c.e.save() }) // INFO has the error
+		if !c.e.background.start(func() { _ = c.e.save() }) { // INFO has the error
+			c.e.saves.end(0, errors.New(closed), 0)
+			c.err(closed)
+			return
+		}
 		c.status("Background saving started")
 	}
 }

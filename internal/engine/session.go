@@ -69,7 +69,7 @@ type Session struct {
 	asBegan time.Duration
 
 	replica replicaSetup // what REPLCONF has said
-	replays bool         // it repeats what a master has done: time stands still, and writes are allowed
+	replays bool         // it repeats what a master has done: nothing expires, and writes are allowed
 
 	replies    replyMode
 	quitting   bool // no command follows the one at hand
@@ -322,7 +322,7 @@ func (c *call) admit(p **command) bool {
 		msg = "ERR Can't execute '" + cmd.Name + "': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context"
 	} else if s.inMulti && cmd.flags&flagNoMulti != 0 {
 		msg = "ERR Command not allowed inside a transaction"
-	} else if s.e.scripts.slow.Load() > 0 && c.busyFor(cmd) {
+	} else if s.e.scripts.slow.Load() > 0 && !s.replays && c.busyFor(cmd) {
 		if msg = s.e.scripts.busyWith(); cmd.Name == "exec" && s.inMulti {
 			msg = busyExec
 			s.discard()

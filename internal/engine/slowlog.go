@@ -108,6 +108,12 @@ func secrets(cmd *command, args [][]byte) (hidden [2]int) {
 	switch cmd.Name {
 	case "auth":
 		return [2]int{1, len(args)}
+	case "config|set":
+		for i := 2; i+1 < len(args); i += 2 {
+			if is(args[i], "masterauth") || is(args[i], "masteruser") {
+				return [2]int{2, len(args)}
+			}
+		}
 	case "hello":
 		for i := 2; i+2 < len(args); i++ {
 			if is(args[i], "auth") {

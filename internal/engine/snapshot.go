@@ -17,7 +17,7 @@ import (
 // yet gives the key to the snapshot first. A bit of each item says whether the snapshot needs it still;
 // what the bit means changes with each snapshot, so no pass is needed to reset it.
 type snapshot struct {
-	mark  uint8 // of an item that the snapshot has, or that is younger
+	mark  uint8 // the value of itemTaken in the items that the snapshot has, and in items made since
 	again bool  // databases were swapped, so that the pass may have missed keys; guarded by all shards
 
 	mu     sync.Mutex
@@ -30,9 +30,9 @@ type snapshot struct {
 // snapshots is what an engine knows of its snapshots. Every shard's lock is held when the fields change, and one
 // when they are read.
 type snapshots struct {
-	mark uint8     // of new items
-	now  *snapshot // nil: none is taken
-	turn sync.Mutex
+	mark uint8         // the value of itemTaken in a new item
+	now  *snapshot     // nil: none is taken
+	turn chan struct{} // has room for one: who takes a snapshot
 }
 
 // itemTaken is the bit of an item's state that snapshots use, beside itemNoted and itemGone.
@@ -47,17 +47,18 @@ const (
 
 var (
 	errFlushed      = errors.New("keys were deleted by FLUSHALL or FLUSHDB, or databases swapped, meanwhile")
-	errSlowReceiver = errors.New("the receiver is too slow: more than 256 MiB wait for it")
+	errSlowReceiver = errors.New("more than 256 MiB of changed keys wait to be written")
 )
 
 // snapshot calls begin at the moment of the snapshot, with every shard locked, and then emit with all keys. Keys
 // of a database need not follow each other. It takes one snapshot at a time: later ones wait.
 func (e *Engine) snapshot(ctx context.Context, begin func(), emit func([]rdb.Entry) error) error {
-	e.snapshots.turn.Lock()
-	defer e.snapshots.turn.Unlock()
-	if err := ctx.Err(); err != nil {
-		return err
+	select {
+	case e.snapshots.turn <- struct{}{}:
+	case <-ctx.Done():
+		return context.Cause(ctx)
 	}
+	defer func() { <-e.snapshots.turn }()
 	s := &snapshot{}
 	e.stopped(func() {
 		e.snapshots.mark ^= itemTaken
@@ -149,11 +150,17 @@ func (c *fileCopy) write(entries []rdb.Entry) (err error) {
 
 func (c *fileCopy) close() error { return c.out.Close() }
 
-// stopped calls f with every shard locked.
+// stopped calls f with every shard locked. It waits for slow scripts without a lock, so that commands can answer BUSY.
 func (e *Engine) stopped(f func()) {
 	var all shardSet
 	all.fill()
-	e.lock(&all)
+	for !e.lockAll(&all, (*shard).lockUnlessSlow) {
+		if e.closed.Load() {
+			e.lock(&all)
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
 	defer e.unlock(&all)
 	f()
 }
@@ -194,12 +201,13 @@ func (s *snapshot) take(db int, it *item) {
 	payload := rdb.Payload(nil, it.val.export(func(int) {}))
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.ready = append(s.ready, rdb.Entry{DB: db, Key: view(it.key), Deadline: it.val.expire, Payload: payload})
-	if s.bytes += len(payload) + len(it.key); s.bytes > mostSnapshot {
-		s.ready = nil
-		s.err = errSlowReceiver
+	if s.bytes > mostSnapshot {
+		s.ready, s.err = nil, errSlowReceiver
 		s.failed.Store(true)
+		return
 	}
+	s.bytes += len(payload) + len(it.key)
+	s.ready = append(s.ready, rdb.Entry{DB: db, Key: view(it.key), Deadline: it.val.expire, Payload: payload})
 }
 
 // fail gives the snapshot up.

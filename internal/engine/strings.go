@@ -208,7 +208,7 @@ func cmdGetex(c *call) {
 	}
 	c.bulk(it.val.str)
 	switch {
-	case at != 0 && at <= c.time():
+	case at != 0 && c.past(at):
 		c.remove(key)
 		c.changed(key)
 		c.notify(eventGeneric, "del", key)

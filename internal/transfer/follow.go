@@ -17,12 +17,16 @@ import (
 // A Link makes one server the replica of another, and later its successor. Both are a Redis, a Valkey or an engine.
 // Nothing passes through this process: the target connects to the source by itself.
 type Link struct {
-	from, to         *Server
-	host, port       string // of the source, as the target reaches it
-	user, password   string // of the source
-	tls              bool
-	refusing, before string // the settings of the source that refuse writes, and what they were
+	from, to       *Server
+	host, port     string // of the source, as the target reaches it
+	user, password string // of the source
+	tls            bool
+	reopen         Reopen
+	before         map[string]string // settings of the source that refuse writes, as they were
 }
+
+// A Reopen connects to the source, or to the target, once more: the other connection may be lost.
+type Reopen func(ctx context.Context, source bool) (*Server, error)
 
 // A LinkState says how far the replica is.
 type LinkState struct {
@@ -42,12 +46,12 @@ type Compared struct {
 }
 
 // NewLink prepares a link. addr is the host and port of the source.
-func NewLink(from, to *Server, addr, user, password string, tls bool) (*Link, error) { //nolint:revive // tls is a property of addr
+func NewLink(from, to *Server, addr, user, password string, tls bool, reopen Reopen) (*Link, error) { //nolint:revive // tls is a property of addr
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
 		return nil, err
 	}
-	return &Link{from: from, to: to, host: host, port: port, user: user, password: password, tls: tls}, nil
+	return &Link{from: from, to: to, host: host, port: port, user: user, password: password, tls: tls, reopen: reopen}, nil
 }
 
 // Following reports whether the target follows the source already. The error says that it follows another server.
@@ -57,7 +61,7 @@ func (l *Link) Following(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	switch {
-	case info["role"] == "master":
+	case info["role"] == "master", info["master_link_final"] == "true":
 		return false, nil
 	case info["master_host"] == l.host && info["master_port"] == l.port:
 		return true, nil
@@ -109,7 +113,7 @@ func (l *Link) State(ctx context.Context) (LinkState, error) {
 	end, _ := strconv.ParseInt(from["master_repl_offset"], 10, 64)
 	at, _ := strconv.ParseInt(to["slave_repl_offset"], 10, 64)
 	return LinkState{
-		Connected: to["master_link_status"] == "up", Keys: keysIn(to), Total: keysIn(from), At: at, Behind: max(0, end-at),
+		Connected: to["master_link_status"] == "up" && to["master_replid"] == from["master_replid"], Keys: keysIn(to), Total: keysIn(from), At: at, Behind: max(0, end-at),
 		Err: to["master_link_error"], Final: to["master_link_final"] == "true",
 	}, nil
 }
@@ -119,14 +123,23 @@ func (l *Link) Await(ctx context.Context, progress func(LinkState)) (LinkState, 
 	return l.await(ctx, progress, func(s LinkState) bool { return s.Connected && s.Behind < 1<<20 })
 }
 
+// patience is how long the target may fail to connect, again and again.
+const patience = 10 * time.Second
+
 func (l *Link) await(ctx context.Context, progress func(LinkState), ok func(LinkState) bool) (LinkState, error) {
 	t := time.NewTicker(100 * time.Millisecond)
 	defer t.Stop()
+	failing := time.Now() // since when the target has had an error
 	for {
 		s, err := l.State(ctx)
+		if s.Err == "" {
+			failing = time.Now()
+		}
 		switch {
 		case err != nil:
 			return s, err
+		case time.Since(failing) > patience:
+			return s, fmt.Errorf("%s does not get to %s, and goes on trying: %s", l.to.Name(), l.from.Name(), s.Err)
 		case s.Final:
 			return s, fmt.Errorf("%s can't follow %s: %s", l.to.Name(), l.from.Name(), s.Err)
 		}
@@ -240,8 +253,11 @@ func (l *Link) catchUp(ctx context.Context) error {
 	return err
 }
 
-// mostCompared is how many elements of a key are compared at most. Of a larger key it is their number.
-const mostCompared = 10_000
+// Of a key with more elements, or a string with more bytes, only their number is compared.
+const (
+	mostCompared      = 10_000
+	mostComparedBytes = 1 << 20
+)
 
 // described describes the values of keys, in a form that is equal for equal values.
 func (s *Server) described(ctx context.Context, db int, keys []string, times bool) ([]string, error) {
@@ -281,7 +297,7 @@ func (s *Server) described(ctx context.Context, db int, keys []string, times boo
 			add(s.c, "PING")
 		}
 		switch kind := types[i]; {
-		case kind != "string" && lengths[i] > mostCompared, length[kind] == "":
+		case kind != "string" && lengths[i] > mostCompared, lengths[i] > mostComparedBytes, length[kind] == "":
 			add(s.c, "PING")
 		case kind == "string":
 			add(s.c, "GET", k)
@@ -321,64 +337,136 @@ func ordered(kind string, list []any) any {
 	return parts
 }
 
+// switchWithin bounds the time in which nobody can write.
+const switchWithin = 30 * time.Second
+
 // Switch makes the target the master: the source refuses writes from now on, the target repeats the rest of the
-// stream, both sides are compared, and then the target takes writes. If anything fails, the source takes writes
-// again and the target goes on following. writes is how long nobody could write.
-func (l *Link) Switch(ctx context.Context, sample int, progress func(LinkState)) (c Compared, writes time.Duration, err error) {
+// stream, both sides are compared, and then the target takes writes. If anything fails before that, the source takes
+// writes again and the target goes on following. pause is how long nobody could write. When ctx ends, the step at hand
+// ends first.
+func (l *Link) Switch(ctx context.Context, sample int) (c Compared, pause time.Duration, err error) {
 	if c, err = l.Compare(ctx, sample); err != nil || len(c.Differs) > 0 {
 		return c, 0, err
+	}
+	if info, err := l.from.info(ctx); err != nil {
+		return c, 0, err
+	} else if info["role"] != "master" {
+		return c, 0, fmt.Errorf("%s is a replica itself, and its master goes on writing: follow that server", l.from.Name())
 	}
 	began := time.Now()
-	if err := l.refuseWrites(ctx); err != nil {
-		return c, 0, err
-	}
+	steps, cancel := context.WithTimeout(context.WithoutCancel(ctx), switchWithin)
+	defer cancel()
+	undo := true
 	defer func() {
-		if err != nil || len(c.Differs) > 0 {
-			undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerWithin)
-			defer cancel()
-			err = errors.Join(err, l.allowWrites(undo))
+		if undo && (err != nil || len(c.Differs) > 0) {
+			err = errors.Join(err, l.allowWrites(context.WithoutCancel(ctx)))
 		}
 	}()
-	limited, cancel := context.WithTimeout(ctx, 30*time.Second)
-	defer cancel()
-	if _, err := l.await(limited, progress, func(s LinkState) bool { return s.Connected && s.Behind == 0 }); err != nil {
+	if err := l.refuseWrites(steps); err != nil {
+		return c, 0, err
+	}
+	if _, err := l.await(steps, func(LinkState) {}, func(s LinkState) bool { return s.Connected && s.Behind == 0 }); err != nil {
 		return c, 0, fmt.Errorf("%s does not catch up: %w", l.to.Name(), err)
 	}
-	if c, err = l.Compare(ctx, sample); err != nil || len(c.Differs) > 0 {
+	if c, err = l.Compare(steps, sample); err != nil || len(c.Differs) > 0 {
 		return c, 0, err
 	}
-	if _, err := l.to.c.do(ctx, "REPLICAOF", "NO", "ONE"); err != nil {
+	if err := ctx.Err(); err != nil {
 		return c, 0, err
 	}
-	return c, time.Since(began), nil
+	if _, err = l.to.c.do(steps, "REPLICAOF", "NO", "ONE"); err == nil {
+		undo = false
+		return c, time.Since(began), l.forgetPassword(steps)
+	}
+	// It may have been done all the same. Both sides must never take writes.
+	asking, stop := context.WithTimeout(context.WithoutCancel(ctx), answerWithin)
+	defer stop()
+	to, lost := l.reopen(asking, false)
+	var info map[string]string
+	if lost == nil {
+		defer to.Close()
+		info, lost = to.info(asking)
+	}
+	switch {
+	case lost != nil:
+		undo = false
+		return c, 0, fmt.Errorf("REPLICAOF NO ONE got no answer (%w), and %s can't be asked (%w): %s refuses writes until that is known. "+
+			"If %s is still a replica, CONFIG SET %s %s at %s allows writes there", err, l.to.Name(), lost, l.from.Name(), l.to.Name(), minReplicas, l.before[minReplicas], l.from.Name())
+	case info["role"] == "master":
+		undo = false
+		return c, time.Since(began), nil
+	}
+	return c, 0, err
 }
 
-const minReplicas = "min-replicas-to-write"
+// forgetPassword removes the source's password from the target.
+func (l *Link) forgetPassword(ctx context.Context) error {
+	if l.password == "" {
+		return nil
+	}
+	if _, err := l.to.c.do(ctx, "CONFIG", "SET", "masterauth", ""); err != nil {
+		return fmt.Errorf("%s takes writes, but keeps the password of %s: %w", l.to.Name(), l.from.Name(), err)
+	}
+	return nil
+}
+
+const (
+	minReplicas = "min-replicas-to-write"
+	maxLag      = "min-replicas-max-lag"
+	neverEnough = "2147483647"
+)
 
 // refuseWrites has the source answer writes with NOREPLICAS.
 func (l *Link) refuseWrites(ctx context.Context) error {
-	reply, err := l.from.c.do(ctx, "CONFIG", "GET", minReplicas)
-	if err != nil {
-		return err
+	before := map[string]string{}
+	for _, name := range []string{minReplicas, maxLag} {
+		reply, err := l.from.c.do(ctx, "CONFIG", "GET", name)
+		if err != nil {
+			return err
+		}
+		pair, _ := reply.([]any)
+		if len(pair) != 2 {
+			return fmt.Errorf("%s has no setting %s, so it can't be told to refuse writes", l.from.Name(), name)
+		}
+		before[name], _ = pair[1].(string)
 	}
-	pair, _ := reply.([]any)
-	if len(pair) != 2 {
-		return fmt.Errorf("%s has no setting %s, so it can't be told to refuse writes", l.from.Name(), minReplicas)
+	if before[minReplicas] == neverEnough { // left by a switch that was killed
+		before[minReplicas] = "0"
 	}
-	l.before, _ = pair[1].(string)
-	_, err = l.from.c.do(ctx, "CONFIG", "SET", minReplicas, strconv.Itoa(1<<31-1))
+	l.before = before
+	if before[maxLag] == "0" { // which would allow writes
+		if _, err := l.from.c.do(ctx, "CONFIG", "SET", maxLag, "10"); err != nil {
+			return err
+		}
+	}
+	_, err := l.from.c.do(ctx, "CONFIG", "SET", minReplicas, neverEnough)
 	return err
 }
 
+// allowWrites undoes refuseWrites, on a connection of its own: the other may be lost.
 func (l *Link) allowWrites(ctx context.Context) error {
-	if _, err := l.from.c.do(ctx, "CONFIG", "SET", minReplicas, l.before); err != nil {
-		return fmt.Errorf("%s still refuses writes: CONFIG SET %s %s allows them: %w", l.from.Name(), minReplicas, l.before, err)
+	if l.before == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, answerWithin)
+	defer cancel()
+	from, err := l.reopen(ctx, true)
+	if err == nil {
+		defer from.Close()
+	}
+	for _, name := range []string{minReplicas, maxLag} {
+		if err == nil {
+			_, err = from.c.do(ctx, "CONFIG", "SET", name, l.before[name])
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("%s still refuses writes: CONFIG SET %s %s allows them: %w", l.from.Name(), minReplicas, l.before[minReplicas], err)
 	}
 	return nil
 }
 
 // Before is what min-replicas-to-write of the source was before [Link.Switch].
-func (l *Link) Before() string { return l.before }
+func (l *Link) Before() string { return l.before[minReplicas] }
 
 // info returns the fields of INFO.
 func (s *Server) info(ctx context.Context) (map[string]string, error) {
