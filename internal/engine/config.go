@@ -95,6 +95,8 @@ var settings = map[string]setting{
 	"active-expire-effort":      number("1", 1, 10),
 	"slave-read-only":           {"yes", yesOrNo},
 	"replica-read-only":         {"yes", yesOrNo},
+	"slave-serve-stale-data":    {"yes", yesOrNo},
+	"replica-serve-stale-data":  {"yes", yesOrNo},
 	"min-replicas-to-write":     number("0", 0, math.MaxInt32),
 	"min-replicas-max-lag":      number("10", 0, math.MaxInt32),
 	"repl-ping-replica-period":  number("10", 1, math.MaxInt32),
@@ -261,6 +263,10 @@ func cmdConfigSet(c *call) {
 			cf.values["replica-read-only"] = value
 		case "replica-read-only":
 			cf.values["slave-read-only"] = value
+		case "slave-serve-stale-data":
+			cf.values["replica-serve-stale-data"] = value
+		case "replica-serve-stale-data":
+			cf.values["slave-serve-stale-data"] = value
 		case "repl-ping-slave-period":
 			cf.values["repl-ping-replica-period"] = value
 		case "repl-ping-replica-period":
@@ -282,6 +288,7 @@ func (e *Engine) applyTiming() {
 		return n
 	}
 	e.slow.set(number("slowlog-log-slower-than"), number("slowlog-max-len"))
+	e.replication.noStale.Store(e.config.values["replica-serve-stale-data"] == "no")
 	e.replication.writable.Store(e.config.values["replica-read-only"] == "no")
 	e.replication.backlog.Store(number("repl-backlog-size"))
 	e.replication.ping.Store(number("repl-ping-replica-period"))

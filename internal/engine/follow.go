@@ -164,7 +164,7 @@ func cmdReplicaof(c *call) {
 		c.ok()
 		return
 	}
-	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
 		c.err("ERR Invalid master port")
 		return
 	}
@@ -215,6 +215,12 @@ func (m *master) run(ctx context.Context) {
 			return
 		}
 	}
+}
+
+func (m *master) connected() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.state == linkConnected
 }
 
 func (m *master) hasFailed() bool {
@@ -624,8 +630,36 @@ func (s *Session) readOnly(cmd *command) string {
 		return ""
 	case m.loading.Load() && cmd.flags&flag(rediscmd.Loading) == 0:
 		return "LOADING redoubt: all keys of the master are on their way"
+	case s.e.replication.noStale.Load() && cmd.flags&flag(rediscmd.Stale) == 0 && !m.connected():
+		return "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'."
 	case cmd.flags&flagWrite != 0 && !s.e.replication.writable.Load():
 		return "READONLY You can't write against a read only replica."
+	}
+	return ""
+}
+
+// refusesScript is readOnly for a function, and for a script that says by its first line that it may write. Of other scripts the
+// commands are refused.
+func (c *call) refusesScript(cmd *command) string {
+	e := c.e
+	if cmd.flags&flagScript == 0 || c.s.replays || e.master.Load() == nil && e.replication.least.Load() == 0 || strings.HasSuffix(cmd.Name, "_ro") {
+		return ""
+	}
+	writes := false
+	if cmd.flags&flagFunction != 0 {
+		f := e.functions.find(c.args[1])
+		writes = f != nil && !f.readOnly
+	} else {
+		sc := e.scriptOf(cmd, c.args)
+		writes = sc != nil && sc.mayWrite
+	}
+	switch {
+	case !writes:
+		return ""
+	case e.master.Load() == nil && !e.replication.enough(e.clock):
+		return "NOREPLICAS Not enough good replicas to write."
+	case e.master.Load() != nil && !e.replication.writable.Load():
+		return "READONLY Can not run script with write flag on readonly replica."
 	}
 	return ""
 }

@@ -35,7 +35,8 @@ type replication struct {
 	least, mostLag     atomic.Int64 // min-replicas-to-write and min-replicas-max-lag
 	backlog            atomic.Int64 // bytes: repl-backlog-size
 	ping, timeout, ttl atomic.Int64 // seconds: repl-ping-replica-period, repl-timeout and repl-backlog-ttl
-	writable           atomic.Bool  // replica-read-only no: clients may write to this replica, which its master does not learn of
+	writable           atomic.Bool  // replica-read-only no: clients may write to this replica. The master does not learn of these writes
+	noStale            atomic.Bool  // replica-serve-stale-data no: clients may not read while there is no connection to the master
 
 	mu     sync.Mutex
 	more   *sync.Cond // the stream has grown, or a replica is to end

@@ -329,6 +329,8 @@ func (c *call) admit(p **command) bool {
 		}
 	} else if why := s.unwritable(cmd); why != "" {
 		msg = why
+	} else if why := c.refusesScript(cmd); why != "" {
+		msg = why
 	} else if why := c.crowded(cmd); why != "" {
 		msg = why
 	} else {

@@ -188,7 +188,7 @@ func cmdSpop(c *call) {
 		gone = append(gone, m)
 	}
 	switch n := int64(s.len()); {
-	case count == n:
+	case count == n && len(c.args) == 3:
 		s.each(func(m []byte) bool {
 			c.work(stepsPerMember)
 			c.bulk(m)
