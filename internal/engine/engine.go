@@ -283,13 +283,10 @@ func (e *Engine) Close() (err error) {
 // refused, and the log gets every change that was made before.
 func (e *Engine) close() error {
 	e.closed.Store(true)
+	e.StopScripts() // for which a replica may wait
 	e.roles.Lock()
-	if m := e.master.Load(); m != nil {
-		m.cancel()
-		<-m.done
-	}
+	e.stopMaster()
 	e.roles.Unlock()
-	e.StopScripts()
 	e.scripts.stopWatchdog()
 	e.sweeper.stop()
 	e.waker.end()

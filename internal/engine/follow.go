@@ -26,7 +26,8 @@ import (
 // it ended, as long as the master has that part of its stream. Meanwhile clients may only read, and nothing expires
 // by itself: the master's stream deletes it.
 //
-// A change that can't be repeated here ends the replication for good, and is not skipped. INFO has the reason.
+// A change that can't be repeated here ends the replication for good, and is not skipped. INFO has the reason. While the
+// engine can't save, it waits.
 type master struct {
 	e          *Engine
 	host, port string
@@ -77,7 +78,7 @@ func (e *Engine) follow(host, port string) {
 	if e.closed.Load() {
 		return
 	}
-	e.endMaster()
+	e.stopMaster() // it stays the master until the next one takes its place, so that nobody can write
 	ctx, cancel := context.WithCancel(context.Background())
 	m := &master{e: e, host: host, port: port, cancel: cancel, done: make(chan struct{}), s: e.unlisted(), state: linkConnect, since: time.Now(), multi: -1}
 	m.s.replays = true
@@ -97,22 +98,26 @@ func (e *Engine) follow(host, port string) {
 func (e *Engine) unfollow() bool {
 	e.roles.Lock()
 	defer e.roles.Unlock()
-	return e.endMaster()
-}
-
-func (e *Engine) endMaster() bool {
-	m := e.master.Load()
+	m := e.stopMaster()
 	if m == nil {
 		return false
 	}
-	m.cancel()
-	<-m.done
 	if m.loading.Load() && e.opts.Logger != nil {
 		e.opts.Logger.Warn("the copy of the master's keys was not complete", slog.String("master", m.addr()))
 	}
-	e.master.CompareAndSwap(m, nil)
+	e.master.Store(nil)
 	e.sweeper.wake(e, e.nowMS())
 	return true
+}
+
+// stopMaster ends the replication, and returns the master if there is one. roles is held.
+func (e *Engine) stopMaster() *master {
+	m := e.master.Load()
+	if m != nil {
+		m.cancel()
+		<-m.done
+	}
+	return m
 }
 
 // endWrites ends the commands that wait in order to write. Every shard is locked.
