@@ -61,8 +61,12 @@ func mayBeURL(path string) bool {
 
 // The doors that say in their own words what they take. Commands on keys of a server accept all.
 var (
-	serveDoor = scheme.Door{Name: "serve --backend", Takes: scheme.All}
-	moveDoor  = scheme.Door{
+	serveDoor  = scheme.Door{Name: "serve --backend", Takes: scheme.All}
+	doctorDoor = scheme.Door{
+		Name: "doctor", Takes: scheme.Remote,
+		Embedded: "name the redoubt serve that has it, like redis://127.0.0.1:6380",
+	}
+	moveDoor = scheme.Door{
 		Name: "import or export", Takes: slices.Concat(scheme.One, []string{scheme.Embedded}),
 		Sentinel: "name the master itself, like redis://host:port",
 		Cluster:  "import the RDB file of each primary",

@@ -139,8 +139,9 @@ func cmdBgsave(c *call) {
 	case !c.e.saves.begin():
 		c.err("ERR Background save already in progress")
 	default:
-		if !c.e.background.start(func() { _ = c.e.save() }) { // INFO has the error
-			c.e.saves.end(0, errors.New(closed), 0)
+		e := c.e // c runs other commands meanwhile
+		if !e.background.start(func() { _ = e.save() }) { // INFO has the error
+			e.saves.end(0, errors.New(closed), 0)
 			c.err(closed)
 			return
 		}

@@ -53,7 +53,7 @@ func TestFaults(t *testing.T) {
 			{"LOCK.EXTEND a " + strings.Repeat("x", 257) + " 1", "-ERR redoubt: ID has 257 bytes; want 1 to 256\r\n"},
 			{"SEM.RELEASE a " + strings.Repeat("x", 257), "-ERR redoubt: ID has 257 bytes; want 1 to 256\r\n"},
 			{"LOCK.EXTEND a b 0", "-ERR redoubt: ttl_ms is 0; want 1 to 31536000000\r\n"},
-			{"SYNC", "-ERR redoubt: SYNC is not supported through redoubt: replicate from the back end itself\r\n"},
+			{"SYNC x", "-ERR wrong number of arguments for 'sync' command\r\n"},
 			{"ECHO", "-ERR wrong number of arguments for 'echo' command\r\n"},
 		} {
 			w.want(c.reply, c.command)
@@ -496,5 +496,15 @@ func TestLargeInFlight(t *testing.T) {
 		if got := w.read(); len(got) < size {
 			t.Fatalf("%.40q…", got)
 		}
+	}
+}
+
+// TestNoReplicasThroughAProxy: a replica of what is behind a server follows that.
+func TestNoReplicasThroughAProxy(t *testing.T) {
+	_, addr := start(t, redistest.Start(t).URL())
+	w := dial(t, addr)
+	for _, command := range []string{"SYNC", "PSYNC ? -1", "REPLCONF capa eof"} {
+		name, _, _ := strings.Cut(command, " ")
+		w.want("-ERR redoubt: "+name+" is not supported through redoubt: replicate from the back end itself\r\n", command)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -193,55 +194,56 @@ func TestHold(t *testing.T) {
 	})
 }
 
-// An observed Elector tells what it has answered.
-type observed struct {
+// A candidate is a scheduler whose job is always due, and runs where its Elector says so.
+type candidate struct {
 	*gocronlock.Elector
 
-	did chan string
+	ran, leftOut atomic.Int64
 }
 
-func (o *observed) IsLeader(ctx context.Context) error {
-	err := o.Elector.IsLeader(ctx)
+func (c *candidate) IsLeader(ctx context.Context) error {
+	err := c.Elector.IsLeader(ctx)
 	if errors.Is(err, lock.ErrBusy) {
-		o.did <- "is left out"
+		c.leftOut.Add(1)
 	}
 	return err
+}
+
+func stand(t *testing.T, client *redoubt.Client, label string) *candidate {
+	t.Helper()
+	elector, err := gocronlock.NewElector(client, gocronlock.ElectorOptions{Label: label})
+	must(t, err)
+	c := &candidate{Elector: elector}
+	s, err := gocron.NewScheduler(gocron.WithDistributedElector(c))
+	must(t, err)
+	t.Cleanup(func() { must(t, s.Shutdown()) })
+	_, err = s.NewJob(gocron.DurationJob(20*time.Millisecond), gocron.NewTask(func() { c.ran.Add(1) }))
+	must(t, err)
+	s.Start()
+	return c
 }
 
 // Promise: A process leads until its lease ends; then the next process with a job that is due leads.
 func TestElector(t *testing.T) {
 	each(t, func(t *testing.T, _ redistest.Backend, client func() *redoubt.Client) {
-		var processes []*process
-		var electors []*gocronlock.Elector
-		for _, label := range []string{"first", "second"} {
-			elector, err := gocronlock.NewElector(client(), gocronlock.ElectorOptions{Label: label})
-			must(t, err)
-			did := make(chan string, 2)
-			processes = append(processes, start(t, gocron.WithDistributedElector(&observed{elector, did}), did, func() {}))
-			electors = append(electors, elector)
+		first := stand(t, client(), "first")
+		await.Soon(t, "the first leads", func() bool { return first.ran.Load() > 0 })
+		second := stand(t, client(), "second")
+		await.Soon(t, "the second is left out", func() bool { return second.leftOut.Load() > 3 && first.ran.Load() > 3 })
+		if n := second.ran.Load(); n > 0 {
+			t.Errorf("the job of the second ran %d times while the first leads", n)
 		}
-		for range 3 {
-			processes[0].tick()
-			processes[0].wants("runs")
-			processes[0].wants("ran")
-			processes[1].tick()
-			processes[1].wants("is left out")
-		}
-		if err := electors[1].IsLeader(t.Context()); err == nil || !strings.Contains(err.Error(), `"first"`) {
+		if err := second.IsLeader(t.Context()); err == nil || !strings.Contains(err.Error(), `"first"`) {
 			t.Errorf("IsLeader in the other process: %v; want the label of the leader", err)
 		}
 		for range 2 {
-			must(t, electors[0].Close())
+			must(t, first.Close())
 		}
-		for range 2 {
-			processes[1].tick()
-			processes[1].wants("runs")
-			processes[1].wants("ran")
-		}
-		if err := electors[0].IsLeader(t.Context()); err == nil {
+		await.Soon(t, "the second leads", func() bool { return second.ran.Load() > 3 })
+		if err := first.IsLeader(t.Context()); err == nil {
 			t.Error("a closed elector leads")
 		}
-		must(t, electors[1].Close())
+		must(t, second.Close())
 	})
 }
 
