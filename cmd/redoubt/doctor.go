@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -66,23 +68,27 @@ func showFindings(cmd *cobra.Command, found []doctor.Finding, asJSON bool) error
 		}
 	} else {
 		s := styleOf(cmd, out)
+		var b strings.Builder
 		node := ""
 		for _, f := range found {
 			if f.Node != node {
 				if node != "" {
-					fmt.Fprintln(out)
+					b.WriteByte('\n')
 				}
 				node = f.Node
-				fmt.Fprintln(out, s.bold(node))
+				b.WriteString(s.bold(node) + "\n")
 			}
 			level := fmt.Sprintf("%-7s", f.Level)
 			if f.Level == doctor.Danger {
 				level = s.bad(level)
 			}
-			fmt.Fprintf(out, "  %s  %-11s  %s\n", level, f.Check, f.Says)
+			fmt.Fprintf(&b, "  %s  %-11s  %s\n", level, f.Check, f.Says)
 			if f.Remedy != "" {
-				fmt.Fprintf(out, "  %-7s  %-11s  %s\n", "", "", f.Remedy)
+				fmt.Fprintf(&b, "  %-7s  %-11s  %s\n", "", "", f.Remedy)
 			}
+		}
+		if _, err := io.WriteString(out, b.String()); err != nil {
+			return err
 		}
 	}
 	switch dangers {

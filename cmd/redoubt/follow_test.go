@@ -71,11 +71,11 @@ func (w *writers) sum() (n int64) {
 	return n
 }
 
-// more waits until so many writes more were acknowledged.
-func (w *writers) more(t *testing.T, n int64) {
+// more waits until a hundred writes more were acknowledged.
+func (w *writers) more(t *testing.T) {
 	t.Helper()
 	before := w.sum()
-	await.Until(t, time.Minute, "writes go on", func() bool { return w.sum() >= before+n })
+	await.Until(t, time.Minute, "writes go on", func() bool { return w.sum() >= before+100 })
 }
 
 // check compares the counters with what was acknowledged.
@@ -100,7 +100,7 @@ func TestFollow(t *testing.T) {
 	engine := "redis://" + s.addr
 	dial(t, old.Addr()).Set(t.Context(), "large", strings.Repeat("x", 8<<20), 0)
 	w := startWriters(t, old.Addr())
-	w.more(t, 100)
+	w.more(t)
 
 	dial(t, s.addr).Set(t.Context(), "here", "before", 0)
 	moved(t, exitExists, []string{"is not empty (keys: 1)", "--replace deletes them"}, "import", old.URL(), "--follow", "--backend", engine)
@@ -110,16 +110,16 @@ func TestFollow(t *testing.T) {
 		t.Error("a key of the replica stayed")
 	}
 	moved(t, 0, []string{s.addr + " follows " + old.Addr()}, "import", old.URL(), "--follow", "--backend", engine)
-	w.more(t, 100)
+	w.more(t)
 	moved(t, 0, []string{s.addr + " takes writes now", "CONFIG SET min-replicas-to-write 0"}, "import", old.URL(), "--switch", "--backend", engine)
 	w.moveTo(t, s.addr)
-	w.more(t, 100)
+	w.more(t)
 
 	moved(t, 0, []string{next.Addr() + " follows " + s.addr}, "import", engine, "--follow", "--backend", next.URL())
-	w.more(t, 100)
+	w.more(t)
 	moved(t, 0, []string{next.Addr() + " takes writes now"}, "import", engine, "--switch", "--backend", next.URL())
 	w.moveTo(t, next.Addr())
-	w.more(t, 100)
+	w.more(t)
 	w.check(t, next.Addr())
 }
 
@@ -129,22 +129,22 @@ func TestFollowSurvivesKills(t *testing.T) {
 	dir := t.TempDir()
 	s := startServe(t, "--dir", dir)
 	w := startWriters(t, old.Addr())
-	w.more(t, 100)
+	w.more(t)
 	moved(t, 0, nil, "import", old.URL(), "--follow", "--backend", "redis://"+s.addr)
 
 	old.Kill()
 	old.Restart()
-	w.more(t, 100)
+	w.more(t)
 	moved(t, 0, []string{"no difference"}, "import", old.URL(), "--follow", "--backend", "redis://"+s.addr)
 
 	s.signal(syscall.SIGKILL)
 	s.wait()
-	w.more(t, 100)
+	w.more(t)
 	s = startServe(t, "--dir", dir)
 	moved(t, 0, []string{"no difference"}, "import", old.URL(), "--follow", "--replace", "--backend", "redis://"+s.addr)
-	w.more(t, 100)
+	w.more(t)
 	moved(t, 0, []string{"takes writes now"}, "import", old.URL(), "--switch", "--backend", "redis://"+s.addr)
 	w.moveTo(t, s.addr)
-	w.more(t, 100)
+	w.more(t)
 	w.check(t, s.addr)
 }

@@ -102,8 +102,8 @@ func (e *Engine) unfollow() bool {
 	if m == nil {
 		return false
 	}
-	if m.loading.Load() && e.opts.Logger != nil {
-		e.opts.Logger.Warn("the copy of the master's keys was not complete", slog.String("master", m.addr()))
+	if m.loading.Load() {
+		e.logger().Warn("the copy of the master's keys was not complete", slog.String("master", m.addr()))
 	}
 	e.master.Store(nil)
 	e.sweeper.wake(e, e.nowMS())
@@ -164,7 +164,7 @@ func cmdReplicaof(c *call) {
 	}
 	if is(c.args[1], "no") && is(c.args[2], "one") {
 		if c.e.unfollow() {
-			c.e.tell("the engine is a master now", slog.String("by", "REPLICAOF NO ONE"))
+			c.e.logger().Info("the engine is a master now", slog.String("by", "REPLICAOF NO ONE"))
 		}
 		c.ok()
 		return
@@ -181,11 +181,12 @@ func cmdReplicaof(c *call) {
 	c.ok()
 }
 
-// tell logs an event of the replication.
-func (e *Engine) tell(what string, args ...any) {
+// logger returns the log for events of the replication.
+func (e *Engine) logger() *slog.Logger {
 	if log := e.opts.Logger; log != nil {
-		log.Info(what, args...)
+		return log
 	}
+	return slog.New(slog.DiscardHandler)
 }
 
 // run follows the master until ctx ends.
@@ -206,9 +207,9 @@ func (m *master) run(ctx context.Context) {
 			err, final = f.error, true
 		}
 		m.set(linkConnect, err, final)
-		if log := m.e.opts.Logger; log != nil && err.Error() != said {
+		if err.Error() != said {
 			said = err.Error()
-			log.Warn("the replication has no connection", slog.String("master", m.addr()), slog.Bool("final", final), slog.Any("error", err))
+			m.e.logger().Warn("the replication has no connection", slog.String("master", m.addr()), slog.Bool("final", final), slog.Any("error", err))
 		}
 		if final {
 			<-ctx.Done()
@@ -270,9 +271,9 @@ func (m *master) connectOnce(ctx context.Context, up *bool) error {
 		if err := m.load(ctx, in, id, offset); err != nil {
 			return fmt.Errorf("the copy of all keys: %w", err)
 		}
-		m.e.tell("the engine has a copy of all keys", slog.String("master", m.addr()))
+		m.e.logger().Info("the engine has a copy of all keys", slog.String("master", m.addr()))
 	} else {
-		m.e.tell("the replication goes on where it was", slog.String("master", m.addr()))
+		m.e.logger().Info("the replication goes on where it was", slog.String("master", m.addr()))
 	}
 	*up = true
 	m.set(linkConnected, nil, false)

@@ -139,7 +139,7 @@ func cmdBgsave(c *call) {
 	case !c.e.saves.begin():
 		c.err("ERR Background save already in progress")
 	default:
-		e := c.e // c runs other commands meanwhile
+		e := c.e                                          // c runs other commands meanwhile
 		if !e.background.start(func() { _ = e.save() }) { // INFO has the error
 			e.saves.end(0, errors.New(closed), 0)
 			c.err(closed)

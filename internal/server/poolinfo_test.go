@@ -23,7 +23,7 @@ func TestPoolStatistics(t *testing.T) {
 		ctx := t.Context()
 		for k, times := range map[string]int{"a": 3, "b": 2} { // on redis-1, and redis-2
 			for range times {
-				if err := rdb.SetEx(ctx, k, "v", 100e9).Err(); err != nil {
+				if err := rdb.Do(ctx, "SETEX", k, 100, "v").Err(); err != nil {
 					t.Fatal(err)
 				}
 			}

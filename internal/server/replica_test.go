@@ -44,7 +44,7 @@ func startSide(t *testing.T, kind string) *side {
 func (s *side) follow(t *testing.T, of *side) {
 	t.Helper()
 	host, port, _ := net.SplitHostPort(of.addr)
-	if err := s.rdb.SlaveOf(t.Context(), host, port).Err(); err != nil {
+	if err := s.rdb.ReplicaOf(t.Context(), host, port).Err(); err != nil {
 		t.Fatal(err)
 	}
 	s.awaitLink(t)
@@ -155,7 +155,7 @@ func (s *side) load(t *testing.T, seed uint64, writers int) (end func()) {
 		wg.Go(func() {
 			r := rand.New(rand.NewPCG(seed, uint64(i))) //nolint:gosec // few
 			conn := s.rdb.Conn()
-			defer conn.Close()
+			defer func() { _ = conn.Close() }()
 			if i == 0 {
 				conn.Do(ctx, "SELECT", 2)
 			}
@@ -239,7 +239,7 @@ func TestReplication(t *testing.T) {
 				t.Errorf("a replica takes writes: %v", err)
 			}
 			want := replica.contents(t)
-			if err := replica.rdb.SlaveOf(t.Context(), "NO", "ONE").Err(); err != nil {
+			if err := replica.rdb.ReplicaOf(t.Context(), "NO", "ONE").Err(); err != nil {
 				t.Fatal(err)
 			}
 			if err := replica.rdb.Set(t.Context(), "written", "here", 0).Err(); err != nil {

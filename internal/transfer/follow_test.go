@@ -49,7 +49,7 @@ func TestSwitchUndoes(t *testing.T) {
 	}()
 	refuses := func() bool { return strings.HasSuffix(source.CLI("CONFIG", "GET", minReplicas), neverEnough) }
 	lost := false
-	for err = nil; !lost; {
+	for !lost {
 		select {
 		case err = <-ended:
 			t.Fatalf("the switch was too quick, or failed: %v", err)
