@@ -83,7 +83,7 @@ func (e *Engine) follow(host, port string) {
 	m := &master{e: e, host: host, port: port, cancel: cancel, done: make(chan struct{}), s: e.unlisted(), state: linkConnect, since: time.Now(), multi: -1}
 	m.s.replays = true
 	m.s.SyncLater()
-	// With every shard locked no command is under way: those that come later find that this is a replica.
+	// With every shard locked no command is under way. A later one finds that this is a replica.
 	e.stopped(func() {
 		e.master.Store(m)
 		e.endWrites()
@@ -261,7 +261,7 @@ func (m *master) connectOnce(ctx context.Context, up *bool) error {
 	}
 	defer conn.Close()
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
-	in := bufio.NewReaderSize(&heardReader{m, conn}, 256<<10) // as large as an rdb.FileReader wants it, which then reads no further than the file
+	in := bufio.NewReaderSize(&heardReader{m, conn}, 256<<10) // an rdb.FileReader uses a reader of this size itself, and so reads no further than the file
 	id, offset, err := m.shakeHands(conn, in)
 	if err != nil {
 		return err
@@ -392,7 +392,7 @@ func (m *master) adopt(id string) {
 	m.id = id
 }
 
-// load replaces all keys and functions by those of the file that the master sends.
+// load replaces all keys and functions by the contents of the file that the master sends.
 func (m *master) load(ctx context.Context, in *bufio.Reader, id string, offset int64) error {
 	m.adopt("") // until all keys have come
 	m.read.Store(0)

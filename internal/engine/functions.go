@@ -134,7 +134,7 @@ func index(all []*library, name string) int {
 // loadTimeout bounds how long the code of a library, or of all of one FUNCTION RESTORE, may run when it is loaded.
 const loadTimeout = 500 * time.Millisecond
 
-// loadDeadline is when the code of the libraries of a command must have ended. What is repeated has ended before.
+// loadDeadline is when the code of the libraries of a command must have ended. A call that repeats has no such time: the code has ended before.
 func (c *call) loadDeadline() time.Time {
 	if c.replays() {
 		return time.Time{}

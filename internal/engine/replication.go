@@ -233,7 +233,7 @@ func (r *replication) forget() {
 	r.id, r.db, r.chunks, r.base = newRunID(), -1, nil, r.end
 }
 
-// tickReplicas sends PING to the replicas from time to time, and ends those that have not acknowledged for long.
+// tickReplicas sends PING to the replicas from time to time, and ends replicas that have not acknowledged for long.
 func (e *Engine) tickReplicas() {
 	r := &e.replication
 	r.mu.Lock()
@@ -690,7 +690,7 @@ func (r *replication) info(b *strings.Builder, now time.Time) {
 		r.id, 0, r.end, active, r.backlog.Load(), first, size)
 }
 
-// cmdRole says whether the engine is a master, and of which replicas, or a replica, and of which master.
+// cmdRole answers with the role: a master with its replicas, or a replica with its master.
 func cmdRole(c *call) {
 	if m := c.e.master.Load(); m != nil {
 		m.mu.Lock()

@@ -110,7 +110,7 @@ func countersOf(n *proxy.Node) string {
 		sum.Connects, sum.Losses, sum.Waiting, sum.Pending, sum.Isolated, sum.IsolatedWaiting)
 }
 
-// joinInfo adds the servers' sections of INFO to those of the pool. The section Server has a run_id that stands
+// joinInfo adds the servers' sections of INFO to the pool's. The section Server has a run_id that stands
 // for all processes and for the ring, so that it changes when a cursor of SCAN comes to mean nothing. The numbers
 // of other sections are added up.
 func joinInfo(dst []byte, p resp.Protocol, j *join, local, digest string) []byte {
@@ -233,8 +233,8 @@ func textOf(raw []byte) (string, error) {
 
 var errNoText = errors.New("the reply is no text")
 
-// latencyHistogram answers LATENCY HISTOGRAM in front of a pool: the calls of all servers together. What else
-// LATENCY has is about one server.
+// latencyHistogram answers LATENCY HISTOGRAM in front of a pool: the calls of all servers together. The other
+// subcommands are about one server.
 func (c *pooled) latencyHistogram(args [][]byte, raw []byte) {
 	if !bytes.EqualFold(args[1], []byte("histogram")) {
 		c.refuseCommand("LATENCY " + strings.ToUpper(string(args[1])))
