@@ -6,7 +6,6 @@ import (
 	"math/rand/v2"
 	"net"
 	"slices"
-	"sort"
 	"strings"
 	"sync"
 	"testing"
@@ -69,12 +68,6 @@ func (s *side) contents(t *testing.T) []string {
 	t.Helper()
 	var all []string
 	ctx := t.Context()
-	must := func(v any, err error) string {
-		if err != nil {
-			return err.Error()
-		}
-		return fmt.Sprintf("%q", fmt.Sprint(v))
-	}
 	for db := range 3 {
 		conn := s.rdb.Conn()
 		if err := conn.Do(ctx, "SELECT", db).Err(); err != nil {
@@ -84,42 +77,60 @@ func (s *side) contents(t *testing.T) []string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, key := range keys {
-			kind := conn.Type(ctx, key).Val()
-			value := ""
-			switch kind {
-			case "string":
-				value = must(conn.Get(ctx, key).Result())
-			case "list":
-				value = must(conn.LRange(ctx, key, 0, -1).Result())
-			case "set":
-				members, err := conn.SMembers(ctx, key).Result()
-				sort.Strings(members)
-				value = must(members, err)
-			case "hash":
-				value = must(conn.HGetAll(ctx, key).Result()) // fmt sorts maps
-			case "zset":
-				value = must(conn.ZRangeWithScores(ctx, key, 0, -1).Result())
-			case "stream":
-				value = must(conn.XRange(ctx, key, "-", "+").Result())
-				for _, g := range conn.XInfoGroups(ctx, key).Val() {
-					g.EntriesRead, g.Lag = 0, 0 // which Redis does not replicate with XREADGROUP
-					value += fmt.Sprint(g)
-					pending, err := conn.XPendingExt(ctx, &redis.XPendingExtArgs{Stream: key, Group: g.Name, Start: "-", End: "+", Count: 1000}).Result()
-					for i := range pending {
-						pending[i].Idle = 0
-					}
-					value += must(pending, err)
+		types, _ := conn.Pipelined(ctx, func(p redis.Pipeliner) error { // each command has its error
+			for _, key := range keys {
+				p.Type(ctx, key)
+			}
+			return nil
+		})
+		values, _ := conn.Pipelined(ctx, func(p redis.Pipeliner) error {
+			for i, key := range keys {
+				p.Do(ctx, "PEXPIRETIME", key)
+				switch types[i].(*redis.StatusCmd).Val() {
+				case "string":
+					p.Get(ctx, key)
+				case "list":
+					p.LRange(ctx, key, 0, -1)
+				case "set":
+					p.Do(ctx, "SORT_RO", key, "ALPHA")
+				case "hash":
+					p.HGetAll(ctx, key) // fmt sorts maps
+				case "zset":
+					p.ZRangeWithScores(ctx, key, 0, -1)
+				case "stream":
+					p.XRange(ctx, key, "-", "+")
+				default: // it has expired since
+					p.Exists(ctx, key)
 				}
 			}
-			if kind != "none" { // it has expired since
-				all = append(all, fmt.Sprintf("%d %s %s %v %s", db, key, kind, conn.Do(ctx, "PEXPIRETIME", key).Val(), value))
+			return nil
+		})
+		for i, key := range keys {
+			kind, value := types[i].(*redis.StatusCmd).Val(), values[2*i+1].String()
+			if kind == "stream" {
+				value += s.groups(ctx, conn, key)
+			}
+			if kind != "none" {
+				all = append(all, fmt.Sprintf("%d %s %s %v %q", db, key, kind, values[2*i].(*redis.Cmd).Val(), value))
 			}
 		}
 		_ = conn.Close()
 	}
 	slices.Sort(all)
 	return all
+}
+
+// groups describes the groups of a stream with their pending entries.
+func (s *side) groups(ctx context.Context, conn *redis.Conn, key string) (text string) {
+	for _, g := range conn.XInfoGroups(ctx, key).Val() {
+		g.EntriesRead, g.Lag = 0, 0 // which Redis does not replicate with XREADGROUP
+		pending, err := conn.XPendingExt(ctx, &redis.XPendingExtArgs{Stream: key, Group: g.Name, Start: "-", End: "+", Count: 1000}).Result()
+		for i := range pending {
+			pending[i].Idle = 0
+		}
+		text += fmt.Sprint(g, pending, err)
+	}
+	return text
 }
 
 // keys is how many keys change: so many that a copy of all takes some time.
