@@ -70,8 +70,8 @@ func (f *moveFlags) runFollow(source string, given bool, stdout, stderr io.Write
 		return usagef("SOURCE: %w", err)
 	}
 	secret, _ := u.User.Password()
-	link, err := transfer.NewLink(from, to.Server, at.Addr, u.User.Username(), secret, name == "rediss", func(ctx context.Context, again bool) (*transfer.Server, error) {
-		if again {
+	link, err := transfer.NewLink(from, to.Server, at.Addr, u.User.Username(), secret, name == "rediss", func(ctx context.Context, isSource bool) (*transfer.Server, error) {
+		if isSource {
 			return openRemote(ctx, "source", source)
 		}
 		to, err := f.openBackend(ctx, stderr, given)

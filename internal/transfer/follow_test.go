@@ -25,8 +25,8 @@ func TestSwitchUndoes(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer to.Close()
-	link, err := NewLink(from, to, source.Addr(), "", "", false, func(_ context.Context, again bool) (*Server, error) {
-		if again {
+	link, err := NewLink(from, to, source.Addr(), "", "", false, func(_ context.Context, isSource bool) (*Server, error) {
+		if isSource {
 			return open(source)
 		}
 		return open(target)
