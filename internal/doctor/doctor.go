@@ -69,7 +69,7 @@ func Examine(ctx context.Context, t *redisurl.Target) ([]Finding, error) {
 	if err := c.Ping(ctx).Err(); err != nil {
 		return nil, err
 	}
-	if t.Detect && c.Info(ctx, "cluster").Val() != "" && field(c.Info(ctx, "cluster").Val(), "cluster_enabled") == "1" {
+	if t.Detect && field(c.Info(ctx, "cluster").Val(), "cluster_enabled") == "1" {
 		o := t.Single
 		cluster := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{o.Addr}, Username: o.Username, Password: o.Password, TLSConfig: o.TLSConfig, MaintNotificationsConfig: off})
 		defer cluster.Close()

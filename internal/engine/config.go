@@ -119,6 +119,18 @@ var settings = map[string]setting{
 	}},
 }
 
+// otherNames are the parameters that have two names.
+var otherNames = func() map[string]string {
+	both := make(map[string]string)
+	for name, other := range map[string]string{
+		"lua-time-limit": "busy-reply-threshold", "slave-read-only": "replica-read-only",
+		"slave-serve-stale-data": "replica-serve-stale-data", "repl-ping-slave-period": "repl-ping-replica-period",
+	} {
+		both[name], both[other] = other, name
+	}
+	return both
+}()
+
 // mustBe is a check that returns reason for a value that is not ok.
 func mustBe(ok func(string) bool, reason string) func(string) error {
 	err := errors.New(reason)
@@ -238,6 +250,10 @@ func cmdConfigSet(c *call) {
 			n, _ := parseInt([]byte(value))
 			cf.tracked.Store(n)
 		}
+		if name == "repl-backlog-size" {
+			n, _ := parseMemory(value)
+			value = strconv.FormatInt(n, 10)
+		}
 		next := *cf.limits.Load()
 		if p := next.of(name); p != nil {
 			n, ok := parseInt([]byte(value))
@@ -254,33 +270,15 @@ func cmdConfigSet(c *call) {
 			value = c.e.memory.set(name, value)
 		}
 		cf.values[name] = value
-		switch name { // two names for one
-		case "lua-time-limit":
-			cf.values["busy-reply-threshold"] = value
-		case "busy-reply-threshold":
-			cf.values["lua-time-limit"] = value
-		case "slave-read-only":
-			cf.values["replica-read-only"] = value
-		case "replica-read-only":
-			cf.values["slave-read-only"] = value
-		case "slave-serve-stale-data":
-			cf.values["replica-serve-stale-data"] = value
-		case "replica-serve-stale-data":
-			cf.values["slave-serve-stale-data"] = value
-		case "repl-ping-slave-period":
-			cf.values["repl-ping-replica-period"] = value
-		case "repl-ping-replica-period":
-			cf.values["repl-ping-slave-period"] = value
-		case "repl-backlog-size":
-			n, _ := parseMemory(value)
-			cf.values[name] = strconv.FormatInt(n, 10)
+		if other := otherNames[name]; other != "" {
+			cf.values[other] = value
 		}
 	}
 	c.e.applyTiming()
 	c.ok()
 }
 
-// applyTiming applies the settings of the slow log and of LATENCY. cf.mu is held, if there are other
+// applyTiming applies the settings of the slow log, of LATENCY and of replication. cf.mu is held, if there are other
 // goroutines.
 func (e *Engine) applyTiming() {
 	number := func(name string) int64 {

@@ -490,14 +490,21 @@ func (m *master) do(ctx context.Context, args ...[]byte) error {
 		case is(args[0], "exec") || m.s.inMulti: // the transaction is gone: the next connection begins with it
 			return errors.New(why)
 		}
-		m.set(linkConnected, errors.New(why), false)
+		m.note(errors.New(why))
 		select {
 		case <-time.After(masterRetry):
 		case <-ctx.Done():
 			return ctx.Err()
 		}
-		m.set(linkConnected, nil, false)
+		m.note(nil)
 	}
+}
+
+// note sets what INFO shows as the error, while the connection stays.
+func (m *master) note(err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.err = err
 }
 
 // refusal returns the error in a reply, or in that of a command of a transaction.
@@ -626,12 +633,14 @@ func (m *master) step(ctx context.Context, args [][]byte, offset int64) error {
 	return err
 }
 
+const errFewReplicas = "NOREPLICAS Not enough good replicas to write."
+
 // readOnly returns why a command may not run because the engine is a replica, "" if it may.
 func (s *Session) readOnly(cmd *command) string {
 	m := s.e.master.Load()
 	switch {
 	case m == nil && cmd.flags&flagWrite != 0 && !s.e.loading && !s.e.replication.enough(s.e.clock):
-		return "NOREPLICAS Not enough good replicas to write."
+		return errFewReplicas
 	case m == nil || s.replays:
 		return ""
 	case m.loading.Load() && cmd.flags&flag(rediscmd.Loading) == 0:
@@ -663,7 +672,7 @@ func (c *call) refusesScript(cmd *command) string {
 	case !writes:
 		return ""
 	case e.master.Load() == nil && !e.replication.enough(e.clock):
-		return "NOREPLICAS Not enough good replicas to write."
+		return errFewReplicas
 	case e.master.Load() != nil && !e.replication.writable.Load():
 		return "READONLY Can not run script with write flag on readonly replica."
 	}

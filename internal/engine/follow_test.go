@@ -370,3 +370,35 @@ func TestWaitsOfWAITEnd(t *testing.T) {
 		t.Errorf("WAIT ends with %q", got)
 	}
 }
+
+// TestReplicaTooFarBehindIsClosed: a replica that does not read costs the engine 256 MiB at most.
+//
+// Promise: the changes that wait for a slow replica are bounded.
+func TestReplicaTooFarBehindIsClosed(t *testing.T) {
+	r := &replication{}
+	r.init()
+	r.backlog.Store(1 << 20)
+	here, there := net.Pipe()
+	defer there.Close()
+	ended := make(chan error, 1)
+	slow := &feed{conn: here, cancel: func(err error) { ended <- err }}
+	r.feeds[slow] = struct{}{}
+	part := make([]byte, 1<<20)
+	for range mostBehind / len(part) {
+		r.write(part)
+	}
+	if slow.err != nil {
+		t.Fatalf("it was closed too early: %v", slow.err)
+	}
+	r.write(part)
+	if err := <-ended; err != errBehind { //nolint:errorlint // the very one
+		t.Errorf("it ends with %v", err)
+	}
+	r.write(part)
+	if held := r.end - r.base; held > 2<<20 {
+		t.Errorf("%d bytes are kept", held)
+	}
+	if _, err := there.Read(part); err == nil {
+		t.Error("the connection is open")
+	}
+}

@@ -287,6 +287,14 @@ func cmdExec(c *call) {
 		c.nullArray()
 		return
 	}
+	if c.e.master.Load() != nil { // it may have come while this waited for the shards
+		for _, q := range queue {
+			if why := s.readOnly(q.cmd); why != "" {
+				c.err("EXECABORT Transaction discarded because of: " + why)
+				return
+			}
+		}
+	}
 	s.runQueue(c, queue)
 }
 

@@ -172,16 +172,10 @@ func (r *replication) next(f *feed) ([]byte, error) {
 	if f.err != nil {
 		return nil, f.err
 	}
-	at := r.base
-	for _, c := range r.chunks {
-		if f.at < at+int64(len(c)) {
-			part := c[f.at-at:]
-			f.at += int64(len(part))
-			return part, nil
-		}
-		at += int64(len(c))
-	}
-	return nil, errors.New("internal error: the stream has lost a part")
+	behind := f.at - r.base
+	part := r.chunks[behind/streamChunk][behind%streamChunk:] // all chunks but the last are full
+	f.at += int64(len(part))
+	return part, nil
 }
 
 // end ends a replica, also one that does not read. The replication's mu is held.
@@ -493,7 +487,7 @@ var errFollows = errors.New("redoubt: this engine is itself a replica: follow it
 func (e *Engine) listen(conn net.Conn, unread []byte, f *feed, acked chan struct{}) {
 	r := &e.replication
 	in := io.MultiReader(bytes.NewReader(unread), conn)
-	var scanner resp.CommandScanner
+	scanner := resp.CommandScanner{Limits: resp.Limits{MaxArgs: 16, MaxBulk: 1 << 10}} // what a replica sends is short
 	var buf []byte
 	chunk := make([]byte, 4<<10)
 	for {

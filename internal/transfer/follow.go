@@ -484,15 +484,26 @@ func (s *Server) info(ctx context.Context) (map[string]string, error) {
 	return fields, nil
 }
 
+// database reads a line of INFO's section Keyspace: the database, and how many keys it has. keys is -1 if the line has no
+// number.
+func database(name, value string) (db int, keys int64, ok bool) {
+	db, err := strconv.Atoi(strings.TrimPrefix(name, "db"))
+	if err != nil || !strings.HasPrefix(name, "db") {
+		return 0, 0, false
+	}
+	count, _, _ := strings.Cut(strings.TrimPrefix(value, "keys="), ",")
+	if keys, err = strconv.ParseInt(count, 10, 64); err != nil {
+		keys = -1
+	}
+	return db, keys, true
+}
+
 // databases returns the number of keys of each database.
 func databases(info map[string]string) map[int]int64 {
 	all := map[int]int64{}
 	for name, value := range info {
-		n, err := strconv.Atoi(strings.TrimPrefix(name, "db"))
-		count, _, _ := strings.Cut(strings.TrimPrefix(value, "keys="), ",")
-		keys, bad := strconv.ParseInt(count, 10, 64)
-		if strings.HasPrefix(name, "db") && err == nil && bad == nil {
-			all[n] = keys
+		if db, keys, ok := database(name, value); ok && keys >= 0 {
+			all[db] = keys
 		}
 	}
 	return all

@@ -77,11 +77,10 @@ func (s *Server) ask(ctx context.Context) error {
 		case "valkey_version":
 			s.version = "valkey " + value
 		}
-		if n, err := strconv.Atoi(strings.TrimPrefix(name, "db")); err == nil && strings.HasPrefix(name, "db") {
-			count, _, _ := strings.Cut(strings.TrimPrefix(value, "keys="), ",")
-			if s.dbs[n], err = strconv.ParseInt(count, 10, 64); err != nil {
-				return fmt.Errorf("%s: INFO says %q", s.c.name, line)
-			}
+		if n, keys, ok := database(name, value); ok && keys < 0 {
+			return fmt.Errorf("%s: INFO says %q", s.c.name, line)
+		} else if ok {
+			s.dbs[n] = keys
 		}
 	}
 	s.format = format(s.version, s.engine)
