@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -41,6 +40,7 @@ const itemTaken = 1 << 7
 const (
 	snapshotStep  = 64        // keys that are taken with one lock
 	snapshotBytes = 256 << 10 // or bytes
+	snapshotRest  = 200 * time.Microsecond
 	// mostSnapshot bounds the payloads of changed keys that wait until the receiver has taken what came before.
 	mostSnapshot = 256 << 20
 )
@@ -84,13 +84,19 @@ func (e *Engine) snapshot(ctx context.Context, begin func(), emit func([]rdb.Ent
 			s.fail(err)
 		}
 	}
+	rest := time.Duration(0)
 	for pass := true; pass; { // also after a failure: the next snapshot counts on the marks
 		for i := range e.shards {
 			for db := range databaseCount {
 				for cursor, more := uint64(0), true; more; more = cursor != 0 {
+					began := time.Now()
 					cursor = e.snapshotPart(s, &e.shards[i], db, cursor)
 					hand()
-					runtime.Gosched()
+					rest += time.Since(began)
+					if rest > snapshotRest { // half of the time belongs to commands, also where there is one core
+						time.Sleep(min(rest, time.Millisecond)) // a slow receiver has let them work already
+						rest = 0
+					}
 				}
 			}
 		}
