@@ -100,3 +100,32 @@ func TestLinesReadBack(t *testing.T) {
 		}
 	}
 }
+
+// FuzzParseFile wants a file to be taken or refused as its users are, and no error to show a password.
+func FuzzParseFile(f *testing.F) {
+	f.Add("user ann on ", " ~* +@all\nuser bob off\n# user")
+	f.Add("", " hush\nuser a a\nuser a")
+	f.Fuzz(func(t *testing.T, before, behind string) {
+		const password = "correct-horse-battery"
+		rules, scripted, err := acl.ParseFile("users.acl", before+"\nuser one on >"+password+" "+behind)
+		if err != nil {
+			if strings.Contains(err.Error(), password) {
+				t.Fatalf("the error has the password: %v", err)
+			}
+			return
+		}
+		if len(rules) == 0 {
+			t.Fatal("no error, and no user")
+		}
+		for name, text := range rules {
+			if _, err := acl.New(name, text); err != nil {
+				t.Fatalf("user %q was taken: %v", name, err)
+			}
+		}
+		for _, name := range scripted {
+			if _, ok := rules[name]; !ok {
+				t.Fatalf("%q is no user", name)
+			}
+		}
+	})
+}

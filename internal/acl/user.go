@@ -149,6 +149,21 @@ func (r Reason) String() string { return [...]string{"", "command", "key", "auth
 // Loggable reports whether ACL LOG has the denial.
 func (d *Denial) Loggable() bool { return d.Reason != None && d.Reason != bySort }
 
+// InTransaction returns the error of EXEC for a command that was let in when it was queued.
+func (d *Denial) InTransaction() string {
+	reason := "no permission"
+	switch d.Reason {
+	case ByCommand:
+		reason = "no permission to execute the command or subcommand"
+	case ByKey:
+		reason = "no permission to touch the specified keys"
+	case ByChannel:
+		reason = "no permission to access one of the channels used as arguments to the command"
+	case None, ByLogin, bySort:
+	}
+	return "NOPERM ACLs rules changed between the moment the transaction was accumulated and the EXEC call. This command is no longer allowed for the following reason: " + reason
+}
+
 // Message returns the error of Redis 7.0, or "" for none.
 func (d *Denial) Message() string {
 	switch d.Reason {

@@ -54,12 +54,12 @@ func (c *call) bitfield(readonly bool) {
 		if op.op == 'g' {
 			var s []byte
 			if it != nil {
-				s = it.val.str
+				s = it.val.bytes()
 			}
 			c.int(op.get(s))
 			continue
 		}
-		old := op.get(it.val.str)
+		old := op.get(it.val.bytes())
 		val, over := op.compute(old)
 		if over && op.overflow == overflowFail {
 			c.null()
@@ -70,7 +70,7 @@ func (c *call) bitfield(readonly bool) {
 		} else {
 			c.int(val)
 		}
-		op.put(it.val.str, uint64(val))
+		op.put(it.val.bytes(), uint64(val))
 		if grown || old != val {
 			changes++
 		}

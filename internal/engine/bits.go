@@ -31,15 +31,15 @@ func (c *call) bitString(key []byte, offset int64) (it *item, grown bool) {
 	}
 	var old []byte
 	if it != nil {
-		old = it.val.str
+		old = it.val.bytes()
 	}
 	need := int(offset>>3) + 1
 	str := c.grown(old, need)
 	if it == nil {
-		it = c.create(key, nil)
+		it = c.createString(key, 0)
 	}
 	grown = need > len(old)
-	it.val.str, it.val.raw = str, true
+	it.val.setString(str, formRaw)
 	return it, grown
 }
 
@@ -58,7 +58,7 @@ func cmdSetbit(c *call) {
 	if it == nil {
 		return
 	}
-	p, shift := &it.val.str[offset>>3], 7-byte(offset&7)
+	p, shift := &it.val.bytes()[offset>>3], 7-byte(offset&7)
 	old := *p >> shift & 1
 	*p = *p&^(1<<shift) | byte(on)<<shift
 	if grown || old != byte(on) {
@@ -77,11 +77,11 @@ func cmdGetbit(c *call) {
 	if !c.isString(it) {
 		return
 	}
-	if it == nil || offset>>3 >= int64(len(it.val.str)) {
+	if it == nil || offset>>3 >= int64(len(it.val.bytes())) {
 		c.int(0)
 		return
 	}
-	c.int(int64(it.val.str[offset>>3] >> (7 - offset&7) & 1))
+	c.int(int64(it.val.bytes()[offset>>3] >> (7 - offset&7) & 1))
 }
 
 func (c *call) popcount(b []byte) (n int64) {
@@ -137,7 +137,7 @@ func cmdBitcount(c *call) {
 	if !c.isString(it) {
 		return
 	}
-	s := it.val.str
+	s := it.val.bytes()
 	switch len(c.args) {
 	case 2:
 		c.int(c.popcount(s))
@@ -217,7 +217,7 @@ func cmdBitpos(c *call) {
 	if !c.isString(it) {
 		return
 	}
-	s := it.val.str
+	s := it.val.bytes()
 	length := int64(len(s))
 	r := bitRange{0, length*8 - 1}
 	if len(c.args) > 6 {
@@ -306,7 +306,7 @@ func cmdBitop(c *call) {
 		}
 		var s []byte
 		if it != nil {
-			s = it.val.str
+			s = it.val.bytes()
 		}
 		sources = append(sources, s)
 		longest = max(longest, len(s))
@@ -324,7 +324,7 @@ func cmdBitop(c *call) {
 	out := make([]byte, longest)
 	c.inParts(longest, len(sources), func(from, end int) { bitop(op, out[from:end], sources, from) })
 	it := c.setString(to, out)
-	it.val.raw = true
+	it.val.form = formRaw
 	c.changed(to)
 	c.notify(eventString, "set", to)
 	c.int(int64(longest))

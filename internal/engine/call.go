@@ -226,6 +226,9 @@ func (c *call) executeHolding(set shardSet) {
 		return
 	}
 	c.held = set
+	if len(c.keyBuf) > 2 && !c.all {
+		c.prefetch()
+	}
 	c.e.stats.commands.Add(1)
 	defer func() {
 		c.e.unlock(&set)

@@ -11,35 +11,32 @@ import (
 
 // recount walks a value and returns what size says without.
 func (v *value) recount() int64 {
-	if v.obj == nil {
-		return v.size()
-	}
 	n := v.size()
-	switch o := v.obj.v.(type) {
-	case *list:
-		n -= int64(o.taken)
-		for k := o.first; k != nil; k = k.next {
+	switch v.form {
+	case formList:
+		l := v.asList()
+		n -= int64(l.taken)
+		for k := l.first; k != nil; k = k.next {
 			n += int64(len(k.buf))
 		}
-	case *hash:
-		if o.big == nil && o.small == nil {
-			return n // one piece, whose size is known
+	case formHash:
+		h := v.asHash()
+		n -= h.big().bytes
+		if d := h.many(); d != nil {
+			d.each(func(e *entry[string]) bool { n += e.bytes(view(e.val)); return true })
+		} else {
+			h.each(func(name string, f field) bool { n += fieldSize(len(name), len(f.value)); return true })
 		}
-		n -= o.bytes
-		o.each(func(name string, f field) bool { n += fieldSize(len(name), len(f.value)); return true })
-	case *set:
-		if o.big != nil {
-			n -= o.big.bytes
-			o.each(func(m []byte) bool { n += sizeclass.Of(len(m)); return true })
-		}
-	case *zset:
-		if !o.large() {
-			return n // likewise
-		}
-		n -= o.tree.bytes
-		for at := o.first(); at.ok(); at = at.next() {
+	case formSet:
+		n -= v.asSet().big().bytes
+		v.asSet().each(func(m []byte) bool { n += sizeclass.Of(len(m)); return true })
+	case formZset:
+		z := v.asZset()
+		n -= z.tree().bytes
+		for at := z.first(); at.ok(); at = at.next() {
 			n += sizeclass.Of(len(at.member()))
 		}
+	default: // one piece, whose size is known
 	}
 	return n
 }
@@ -85,7 +82,7 @@ func TestAccounts(t *testing.T) {
 	}
 	for name, own := range templates {
 		t.Run(name, func(t *testing.T) {
-			v, steps := vocabulary{randtest.Rand(t)}, randtest.Watch(t)
+			v, steps := newVocabulary(randtest.Rand(t)), randtest.Watch(t)
 			clock := newFakeClock()
 			e := open(t, Options{Clock: clock})
 			s := e.Session()

@@ -20,12 +20,22 @@ import (
 // Up to 16 MiB of replies wait to be read; beyond that Write waits. A connection with 64 MiB of
 // unread messages is closed.
 func (e *Engine) Open(context.Context) (net.Conn, error) {
-	return e.connect(localAddr{}, localAddr{}, nil, nil, true)
+	return e.connect(localAddr{}, localAddr{}, nil, true)
 }
 
-// OpenFor is [Engine.Open] for another connection of a client with a session, whose scripts have limits. MONITOR, SLOWLOG and CLIENT LIST show its addresses.
-func (e *Engine) OpenFor(_ context.Context, client net.Conn, l Limits) (net.Conn, error) {
-	return e.connect(client.RemoteAddr(), client.LocalAddr(), nil, l, false)
+// OpenFor is [Engine.Open] for another connection of a client with a session, whose scripts have limits, and whose
+// server has settings. MONITOR, SLOWLOG and CLIENT LIST show its addresses.
+func (e *Engine) OpenFor(_ context.Context, client net.Conn, l Limits, o OuterSettings) (net.Conn, error) {
+	return e.openFor(client, nil, l, o)
+}
+
+func (e *Engine) openFor(client net.Conn, g *Group, l Limits, o OuterSettings) (net.Conn, error) {
+	c, err := e.connect(client.RemoteAddr(), client.LocalAddr(), g, false)
+	if err != nil {
+		return nil, err
+	}
+	c.s.limits, c.s.outer = l, o
+	return c, nil
 }
 
 // Name is how errors call the engine as a back end.
@@ -38,7 +48,7 @@ func (e *Engine) Database() int { return 0 }
 // It closes conn. It has no limits, no authentication and no TLS: internal/server has those.
 func (e *Engine) ServeConn(conn net.Conn) error {
 	defer conn.Close()
-	c, err := e.connect(conn.RemoteAddr(), conn.LocalAddr(), nil, nil, true)
+	c, err := e.connect(conn.RemoteAddr(), conn.LocalAddr(), nil, true)
 	if err != nil {
 		return err
 	}
@@ -105,14 +115,14 @@ type clientConn struct {
 }
 
 // connect opens a connection. client says that nothing else counts its peer as a client.
-func (e *Engine) connect(remote, local net.Addr, group *Group, limits Limits, client bool) (*clientConn, error) { //nolint:revive // callers say which
+func (e *Engine) connect(remote, local net.Addr, group *Group, client bool) (*clientConn, error) { //nolint:revive // callers say which
 	if e.closed.Load() {
 		return nil, ErrClosed
 	}
 	c := &clientConn{e: e, remote: remote, local: local}
 	c.change.L = &c.mu
 	c.s = e.Session()
-	c.s.group, c.s.limits = group, limits
+	c.s.group = group
 	if client { // before others can end it
 		e.clients.count(c.s)
 	}

@@ -74,11 +74,80 @@ func (c *call) commandInfo(cmd *command) {
 	for _, cat := range cats {
 		c.status("@" + cat)
 	}
-	c.array(0) // tips
-	c.array(0) // key specifications
+	tips := cmd.Tips()
+	c.setHead(len(tips))
+	for _, tip := range tips {
+		c.str(tip)
+	}
+	c.setHead(len(cmd.Specs))
+	for i := range cmd.Specs {
+		c.keySpec(&cmd.Specs[i])
+	}
+	if len(cmd.subs) == 0 {
+		c.setHead(0)
+		return
+	}
 	c.array(len(cmd.subs))
 	for _, sub := range cmd.subs {
 		c.commandInfo(sub)
+	}
+}
+
+// keySpec writes a key specification as COMMAND has it.
+func (c *call) keySpec(s *rediscmd.KeySpec) {
+	if s.Notes == "" {
+		c.mapHead(3)
+	} else {
+		c.mapHead(4)
+		c.str("notes")
+		c.str(s.Notes)
+	}
+	c.str("flags")
+	c.keyFlags(s.Flags)
+	part := func(name, kind string, fields int) {
+		c.str(name)
+		c.mapHead(2)
+		c.str("type")
+		c.str(kind)
+		c.str("spec")
+		c.mapHead(fields)
+	}
+	number := func(name string, n int) {
+		c.str(name)
+		c.int(int64(n))
+	}
+	switch {
+	case s.Unknown:
+		part("begin_search", "unknown", 0)
+		part("find_keys", "unknown", 0)
+		return
+	case s.Index > 0:
+		part("begin_search", "index", 1)
+		number("index", s.Index)
+	default:
+		part("begin_search", "keyword", 2)
+		c.str("keyword")
+		c.str(s.Keyword)
+		number("startfrom", s.From)
+	}
+	if s.Counted {
+		part("find_keys", "keynum", 3)
+		number("keynumidx", 0)
+		number("firstkey", 1)
+		number("keystep", 1)
+		return
+	}
+	part("find_keys", "range", 3)
+	number("lastkey", s.Last)
+	number("keystep", s.Step)
+	number("limit", s.Limit)
+}
+
+func (c *call) keyFlags(f rediscmd.KeyFlags) {
+	names := f.Names()
+	c.setHead(len(names))
+	for _, name := range names {
+		c.status(name)
 	}
 }
 
@@ -192,15 +261,12 @@ func cmdCommandGetkeysandflags(c *call) {
 	if !ok {
 		return
 	}
-	flag := "RO"
-	if cmd.flags&flagWrite != 0 {
-		flag = "RW"
-	}
+	flags, others := cmd.KeyFlags(args)
 	c.array(len(at))
 	for _, i := range at {
 		c.array(2)
 		c.bulk(args[i])
-		c.setHead(1)
-		c.status(flag)
+		c.keyFlags(flags)
+		flags = others
 	}
 }

@@ -8,10 +8,15 @@ import (
 	"github.com/redoubt-go/redoubt/internal/resp"
 )
 
-// TestCommandInfoIsRedis: COMMAND INFO describes each command of the engine as a real server does, except
-// tips, key specifications and subcommands; the engine lacks some subcommands.
+// TestCommandInfoIsRedis: COMMAND INFO describes each command and subcommand of the engine as a real server does, but for
+// the list of subcommands: the engine lacks some.
 func TestCommandInfoIsRedis(t *testing.T) {
-	p := newPair(t, resp.RESP2)
+	t.Run("RESP2", func(t *testing.T) { commandInfoIsRedis(t, resp.RESP2) })
+	t.Run("RESP3", func(t *testing.T) { commandInfoIsRedis(t, resp.RESP3) })
+}
+
+func commandInfoIsRedis(t *testing.T, proto resp.Protocol) {
+	p := newPair(t, proto)
 	told := func(reply []byte) []any {
 		v, _, err := resp.Parse(reply)
 		list, _ := v.([]any)
@@ -19,7 +24,7 @@ func TestCommandInfoIsRedis(t *testing.T) {
 			t.Fatalf("%q: %v", reply, err)
 		}
 		info, _ := list[0].([]any)
-		return info[:min(len(info), 7)]
+		return info[:min(9, len(info))]
 	}
 	compared := 0
 	for _, b := range bindings {
@@ -30,7 +35,7 @@ func TestCommandInfoIsRedis(t *testing.T) {
 			continue // of a later release
 		}
 		compared++
-		if fmt.Sprintf("%q", here) != fmt.Sprintf("%q", there) {
+		if fmt.Sprintf("%#v", here) != fmt.Sprintf("%#v", there) {
 			t.Errorf("%s:\n got %q\nwant %q", b.name, here, there)
 		}
 	}
@@ -42,7 +47,10 @@ func TestCommandInfoIsRedis(t *testing.T) {
 		"XREAD COUNT 1 STREAMS a b 0 0", "XREADGROUP GROUP g c STREAMS a 0", "EVAL x 2 a b c", "EVAL x 0", "EVAL x 9 a", "LMPOP 1 a LEFT", "LMPOP 3 a LEFT",
 		"ZUNIONSTORE d 2 a b", "ZUNIONSTORE d 5 a b", "PUBLISH c m", "SPUBLISH c m", "SSUBSCRIBE c", "SUBSCRIBE c", "PING x", "NOSUCH a", "GET a b",
 		"OBJECT ENCODING k", "OBJECT NOSUCH k", "MEMORY USAGE k", "XINFO STREAM k", "WATCH a b", "BLPOP a b 0", "BITOP AND d a b", "LCS a b",
+		"SET a b", "SET a b EX 1 get", "BITFIELD a GET u8 0", "BITFIELD a SET u8 0 1", "SORT k STORE d GET x", "MIGRATE h 1 k 0 1", "MIGRATE h 1  0 1 KEYS a b", "RENAME a b", "RENAMENX a b",
+		"COPY a b", "PFMERGE a b c", "PFCOUNT a b", "ZRANGESTORE d s 0 1", "GEOSEARCHSTORE d s FROMMEMBER m BYRADIUS 1 m", "SINTERSTORE d a b", "EVAL_RO x 1 a", "FCALL f 1 a",
 	} {
 		p.do(split("COMMAND GETKEYS " + args))
+		p.do(split("COMMAND GETKEYSANDFLAGS " + args))
 	}
 }

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"bytes"
 	"fmt"
 	"math/bits"
 	"slices"
@@ -9,6 +10,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/redoubt-go/redoubt/internal/rediscmd"
 )
 
 // commandStats count the calls of one command, for INFO commandstats and latencystats and for LATENCY
@@ -277,23 +280,55 @@ func (s *Session) Begin(name string, args [][]byte) {
 	}
 	s.as, s.asArgs, s.ran = s.lastAs, args, false
 	// Commands of the caller's own may wait for others. So does CLIENT UNBLOCK.
-	s.asTimed = (s.e.slow.exact.Load() || s.as.calls[s.stripe].n.Load()%sampleEvery == 0) && name != "client|unblock" && len(args) > 0 && s.find(args[0]) != nil
+	s.asTimed = (s.e.slow.exact.Load() || s.as.calls[s.stripe].n.Load()%sampleEvery == 0) && name != "client|unblock" && len(args) > 0 && (isACL(name) || s.find(args[0]) != nil)
 	if s.asTimed {
 		s.asBegan = clockNow()
 	}
 }
 
 // End says that the command of Begin has its reply. A command for which the engine ran nothing counts only if
-// the caller has answered it.
-func (s *Session) End(answered bool) { //nolint:revive // the parameter is the state
+// the caller has answered it. failed says that the answer was an error.
+func (s *Session) End(answered, failed bool) { //nolint:revive // the parameters are the state
 	if answered && !s.ran {
 		s.as.calls[s.stripe].n.Add(1)
+		if failed {
+			s.as.failed.Add(1)
+		}
 		if s.asTimed {
 			s.answered(clockNow() - s.asBegan)
 		}
 	}
 	s.as, s.asArgs = nil, nil
 }
+
+// Answered counts a command that the caller has answered without Begin. name is as for Begin. Any goroutine may call it.
+func (s *Session) Answered(name string, failed bool) { //nolint:revive // the parameter is the state
+	st := s.e.commandStats.named(name)
+	st.calls[s.stripe].n.Add(1)
+	if failed {
+		st.failed.Add(1)
+	}
+}
+
+// Refused counts a command that the caller has refused because its client has no right to it. name is as for Begin.
+func (s *Session) Refused(name string) { s.e.commandStats.named(name).rejected.Add(1) }
+
+// ACLLogLen is how many entries ACL LOG has at most.
+func (s *Session) ACLLogLen() int { return int(s.e.config.aclLog.Load()) }
+
+// countError counts an error reply. It leaves out the reply of a script that has the error of a command of the script.
+func (s *Session) countError(reply []byte) {
+	if h := s.host; h != nil && len(h.failed) > 0 {
+		counted := bytes.HasPrefix(reply, h.failed)
+		if h.failed = h.failed[:0]; counted {
+			return
+		}
+	}
+	s.e.errors.count(reply)
+}
+
+// CountError counts an error reply of the caller's. Any goroutine may call it.
+func (s *Session) CountError(text string) { s.e.errors.count([]byte("-" + text)) }
 
 // answered notes how long a command took that the caller has answered.
 func (s *Session) answered(took time.Duration) {
@@ -302,10 +337,17 @@ func (s *Session) answered(took time.Duration) {
 		weight = 1
 	}
 	s.as.observe(took, weight)
-	if cmd := s.runnable(s.asArgs); cmd != nil {
+	cmd := s.runnable(s.asArgs)
+	if isACL(s.asName) {
+		cmd = &command{Command: rediscmd.Command{Name: s.asName}}
+	}
+	if cmd != nil {
 		s.e.took(&call{e: s.e, s: s}, cmd, s.asArgs, took)
 	}
 }
+
+// isACL reports whether a command is ACL's, which Redis times and the engine doesn't know.
+func isACL(name string) bool { return strings.HasPrefix(name, "acl|") }
 
 func (e *Engine) infoCommands(_ *call, b *strings.Builder) {
 	for _, st := range e.commandStats.all() {

@@ -263,11 +263,11 @@ func TestNamedCommands(t *testing.T) {
 	args := [][]byte{[]byte("CL.THROTTLE"), []byte("k")}
 	s.Begin("cl.throttle", args)
 	runScript(s, "EVAL", "return redis.call('GET', KEYS[1])", "1", "k")
-	s.End(true)
+	s.End(true, false)
 	s.Begin("ping", nil)
-	s.End(true)
+	s.End(true, false)
 	s.Begin("multi", nil)
-	s.End(false)
+	s.End(false, false)
 	got := statsOf(runScript(s, "INFO", "commandstats"))
 	want := map[string]string{"config|set": "1 0 0", "cl.throttle": "1 0 0", "get": "1 0 0", "ping": "1 0 0"}
 	if !maps.Equal(got, want) {

@@ -22,13 +22,13 @@ type config struct {
 	// tracked is how many keys CLIENT TRACKING remembers at most, 0 for no limit. Beyond it clients
 	// are told of changes of keys that have not changed.
 	tracked atomic.Int64
+	aclLog  atomic.Int64 // entries of ACL LOG
 	mu      sync.Mutex
 	values  map[string]string
 	limits  atomic.Pointer[limits]
 }
 
-// limits say how large a value of a small form may grow before it takes the large form. A value
-// keeps the limits of the moment in which it was made.
+// limits say how large a value of a small form may grow before it takes the large form.
 type limits struct {
 	hashEntries, hashValue int
 	setEntries             int
@@ -37,6 +37,8 @@ type limits struct {
 }
 
 var defaultLimits = limits{hashEntries: 512, hashValue: 64, setEntries: 512, zsetEntries: 128, zsetValue: 64, stream: stream.DefaultLimits}
+
+func (c *call) limits() *limits { return c.e.config.limits.Load() }
 
 // of finds the limit that a parameter sets, nil when it is none.
 func (l *limits) of(name string) *int {
@@ -111,12 +113,28 @@ var settings = map[string]setting{
 	"busy-reply-threshold":      number("5000", 0, math.MaxInt64),
 	"slowlog-log-slower-than":   number("10000", -1, math.MaxInt64),
 	"slowlog-max-len":           number("128", 0, math.MaxInt64),
+	"acllog-max-len":            number("128", 0, 100_000), // for the server, which has the log
 	"latency-monitor-threshold": number("0", 0, math.MaxInt64),
 	"latency-tracking":          {"yes", yesOrNo},
 	"latency-tracking-info-percentiles": {"50 99 99.9", func(s string) error {
 		_, err := parsePercentiles(s)
 		return err
 	}},
+}
+
+// OuterSettings are the parameters of the server in front of the engine. Any goroutine may call the methods.
+type OuterSettings = interface {
+	// Settings returns all parameters with their values now. Each is one of outerSettings.
+	Settings() map[string]string
+	// SetSettings sets parameters to values that the engine has checked, all or none. With an error it returns the
+	// name of the parameter at fault.
+	SetSettings(values map[string]string) (name string, err error)
+}
+
+// outerSettings say which values parameters of [OuterSettings] may have.
+var outerSettings = map[string]setting{
+	"requirepass": {"", anyText},
+	"timeout":     number("0", 0, math.MaxInt32),
 }
 
 // otherNames are the parameters that have two names.
@@ -176,11 +194,16 @@ func (cf *config) init() {
 }
 
 func cmdConfigGet(c *call) {
+	values := make(map[string]string, len(settings)+len(outerSettings))
+	if c.s.outer != nil {
+		maps.Copy(values, c.s.outer.Settings())
+	}
 	cf := &c.e.config
 	cf.mu.Lock()
-	defer cf.mu.Unlock()
+	maps.Copy(values, cf.values)
+	cf.mu.Unlock()
 	var names []string
-	for name := range cf.values {
+	for name := range values {
 		for _, pattern := range c.args[2:] {
 			if glob.MatchFold(pattern, []byte(name)) {
 				names = append(names, name)
@@ -192,7 +215,7 @@ func cmdConfigGet(c *call) {
 	c.mapHead(len(names))
 	for _, name := range names {
 		c.str(name)
-		c.str(cf.values[name])
+		c.str(values[name])
 	}
 }
 
@@ -203,6 +226,7 @@ func cmdConfigSet(c *call) {
 		return
 	}
 	cf := &c.e.config
+	outer := make(map[string]string)
 	before := cf.tracked.Load()
 	defer func() {
 		if cf.tracked.Load() != before {
@@ -217,6 +241,11 @@ func cmdConfigSet(c *call) {
 	for i := 0; i < len(pairs); i += 2 {
 		name, value := strings.ToLower(string(pairs[i])), string(pairs[i+1])
 		s, ok := settings[name]
+		if !ok && c.s.outer != nil {
+			if s, ok = outerSettings[name]; ok {
+				outer[name] = value
+			}
+		}
 		if !ok {
 			c.err("ERR Unknown option or number of arguments for CONFIG SET - '" + clip(pairs[i], 128) + "'")
 			return
@@ -235,8 +264,17 @@ func cmdConfigSet(c *call) {
 			return
 		}
 	}
+	if len(outer) > 0 {
+		if name, err := c.s.outer.SetSettings(outer); err != nil {
+			c.err("ERR CONFIG SET failed (possibly related to argument '" + name + "') - " + err.Error())
+			return
+		}
+	}
 	for i := 0; i < len(pairs); i += 2 {
 		name, value := strings.ToLower(string(pairs[i])), string(pairs[i+1])
+		if _, ok := outer[name]; ok {
+			continue
+		}
 		if name == "notify-keyspace-events" {
 			flags, _ := parseEvents(value)
 			cf.events.Store(flags)
@@ -295,6 +333,7 @@ func (e *Engine) applyTiming() {
 	e.replication.least.Store(number("min-replicas-to-write"))
 	e.replication.mostLag.Store(number("min-replicas-max-lag"))
 	e.latency.threshold.Store(number("latency-monitor-threshold"))
+	e.config.aclLog.Store(number("acllog-max-len"))
 	e.latency.off.Store(e.config.values["latency-tracking"] == "no")
 	list, _ := parsePercentiles(e.config.values["latency-tracking-info-percentiles"])
 	e.latency.percentiles.Store(&list)

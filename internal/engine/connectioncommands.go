@@ -172,3 +172,11 @@ func cmdReset(c *call) {
 	c.proto = resp.RESP2
 	c.status("RESET")
 }
+
+// cmdLolwut answers LOLWUT without the art.
+func cmdLolwut(c *call) { c.verbatim("Redis ver. " + redisVersion + "\n") }
+
+// cmdModuleList: the engine loads no modules.
+func cmdModuleList(c *call) { c.array(0) }
+
+func cmdModuleHelp(c *call) { c.helpLines("LIST", "    Return a list of loaded modules.") }

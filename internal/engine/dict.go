@@ -4,6 +4,7 @@ import (
 	"hash/maphash"
 	"math/bits"
 	"math/rand/v2"
+	"sync/atomic"
 	"unsafe"
 
 	"github.com/redoubt-go/redoubt/internal/sizeclass"
@@ -27,6 +28,7 @@ type dict[V any] struct {
 	tables [2]table[V]
 	moved  uint64 // buckets of tables[0] below this have been moved
 	resize bool
+	shown  *atomic.Pointer[buckets[V]] // has the buckets of tables[0], for [Session.Prefetch]; nil: nobody asks
 }
 
 // An entry is a key with its value, in the chain of its bucket.
@@ -42,11 +44,21 @@ type entry[V any] struct {
 func (e *entry[V]) place() *int32 { return &e.aux }
 
 type table[V any] struct {
-	segments [][]*entry[V]
-	only     []*entry[V] // the segment of a table that has one: a way to it that is shorter by a cache line
-	mask     uint64
-	used     int
+	buckets[V]
+	used int
 }
+
+// Buckets are in the one segment that only is, or in as many as segments has. A segment is nil before it is first used,
+// and after its last entry has been moved to another table. A bucket is the first entry of its chain.
+//
+// Any goroutine may load a bucket, and read the key and the hash of its entry.
+type buckets[V any] struct {
+	only     []bucket[V]
+	segments []atomic.Pointer[[1 << segmentBits]bucket[V]]
+	mask     uint64
+}
+
+type bucket[V any] = atomic.Pointer[entry[V]]
 
 const (
 	segmentBits = 12
@@ -70,41 +82,70 @@ func view(s string) []byte {
 // text returns b as a string that must not outlive the next write to b.
 func text(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
-func newTable[V any](size uint64) table[V] {
-	t := table[V]{mask: size - 1}
+func newTable[V any](size uint64) (t table[V]) {
+	t.mask = size - 1
 	if size <= 1<<segmentBits {
-		t.only = make([]*entry[V], size)
-		t.segments = [][]*entry[V]{t.only}
+		t.only = make([]bucket[V], size)
 	} else {
-		t.segments = make([][]*entry[V], size>>segmentBits)
+		t.segments = make([]atomic.Pointer[[1 << segmentBits]bucket[V]], size>>segmentBits)
 	}
 	return t
 }
 
-func (t *table[V]) head(i uint64) *entry[V] {
+// head returns the first entry of bucket i, or nil.
+func (t *buckets[V]) head(i uint64) *entry[V] {
 	if i < uint64(len(t.only)) {
-		return t.only[i]
+		return t.only[i].Load()
 	}
-	s := t.segments[i>>segmentBits]
+	s := t.segments[i>>segmentBits].Load()
 	if s == nil {
 		return nil
 	}
-	return s[i&segmentMask]
+	return s[i&segmentMask].Load()
 }
 
-// slot returns the bucket i for writing.
-func (t *table[V]) slot(i uint64) **entry[V] {
-	s := t.segments[i>>segmentBits]
+// at returns bucket i, or nil if its segment is nil.
+func (t *buckets[V]) at(i uint64) *bucket[V] {
+	if i < uint64(len(t.only)) {
+		return &t.only[i]
+	}
+	s := t.segments[i>>segmentBits].Load()
 	if s == nil {
-		s = make([]*entry[V], 1<<segmentBits)
-		t.segments[i>>segmentBits] = s
+		return nil
 	}
 	return &s[i&segmentMask]
 }
 
+// drop makes the segment of bucket i nil.
+func (t *buckets[V]) drop(i uint64) {
+	if t.segments != nil {
+		t.segments[i>>segmentBits].Store(nil)
+	}
+}
+
+// all returns the segments that are not nil.
+func (t *buckets[V]) all(yield func([]bucket[V]) bool) {
+	if t.only != nil {
+		yield(t.only)
+		return
+	}
+	for i := range t.segments {
+		if s := t.segments[i].Load(); s != nil && !yield(s[:]) {
+			return
+		}
+	}
+}
+
 func (t *table[V]) push(e *entry[V]) {
-	p := t.slot(uint64(e.hash) & t.mask)
-	e.next, *p = *p, e
+	i := uint64(e.hash) & t.mask
+	p := t.at(i)
+	if p == nil {
+		s := new([1 << segmentBits]bucket[V])
+		t.segments[i>>segmentBits].Store(s)
+		p = &s[i&segmentMask]
+	}
+	e.next = p.Load()
+	p.Store(e)
 	t.used++
 }
 
@@ -137,64 +178,117 @@ func (d *dict[V]) find(key []byte, h uint32) *entry[V] {
 
 // add returns the entry of key, which it copies when there was none.
 func (d *dict[V]) add(key []byte) (e *entry[V], added bool) {
-	if d.tables[0].segments == nil {
-		d.tables[0] = newTable[V](leastSize)
-	}
-	if d.resize {
-		d.step()
-	}
+	e, _, added = d.addWith(key, 0)
+	return e, added
+}
+
+// addWith is add with room for the value of a new entry, as with create.
+func (d *dict[V]) addWith(key []byte, n int) (e *entry[V], value []byte, added bool) {
 	h := hashOf(key)
-	if e := d.find(key, h); e != nil {
-		return e, false
+	if d.len() > 0 {
+		if d.resize {
+			d.step()
+		}
+		if e := d.find(key, h); e != nil {
+			return e, nil, false
+		}
+	}
+	e, value = d.createHashed(key, h, n)
+	return e, value, true
+}
+
+// create adds an entry for key, which must have none. value has room for n bytes that are to be stored with
+// the entry, or none.
+func (d *dict[V]) create(key []byte, n int) (e *entry[V], value []byte) {
+	return d.createHashed(key, hashOf(key), n)
+}
+
+func (d *dict[V]) createHashed(key []byte, h uint32, n int) (e *entry[V], value []byte) {
+	if d.tables[0].mask == 0 {
+		d.tables[0] = newTable[V](leastSize)
+		d.show(d.shown)
 	}
 	if !d.resize && uint64(d.tables[0].used) > d.tables[0].mask {
 		d.resizeTo((d.tables[0].mask + 1) * 2)
 	}
-	e = newEntry[V](key)
+	e, value = newEntry[V](key, n)
 	e.hash, e.aux = h, -1
 	d.insert(e)
-	return e, true
+	return e, value
 }
 
-// newEntry makes an entry with a copy of key. If that takes no more memory, entry and key are one
-// allocation: a comparison of keys then seldom waits for a second cache line.
-func newEntry[V any](key []byte) *entry[V] {
-	var e *entry[V]
-	var room []byte
-	own, size := int(unsafe.Sizeof(entry[V]{})), int(sizeclass.Of(len(key)))
-	if sizeclass.Of(own+size) <= sizeclass.Of(own)+int64(size) {
-		switch size {
-		case 8:
-			p := &struct {
-				entry[V]
-				room [8]byte
-			}{}
-			e, room = &p.entry, p.room[:]
-		case 16:
-			p := &struct {
-				entry[V]
-				room [16]byte
-			}{}
-			e, room = &p.entry, p.room[:]
-		case 24:
-			p := &struct {
-				entry[V]
-				room [24]byte
-			}{}
-			e, room = &p.entry, p.room[:]
-		case 32:
-			p := &struct {
-				entry[V]
-				room [32]byte
-			}{}
-			e, room = &p.entry, p.room[:]
+// maxRoom is the room that an entry may have for its key and value.
+const maxRoom = 64
+
+// tinyBlock is what Go's allocator keeps for a few bytes if its neighbours in the block are garbage.
+const tinyBlock = 16
+
+// newEntry makes an entry with a copy of key. If that takes no more memory, entry and key are one allocation, with
+// room for a value of n bytes: then a comparison of keys, and the value, seldom wait for another cache line.
+func newEntry[V any](key []byte, n int) (e *entry[V], value []byte) {
+	own := int64(unsafe.Sizeof(entry[V]{}))
+	together := sizeclass.Of(int(own) + len(key) + n)
+	apart := sizeclass.Of(int(own)) + sizeclass.Of(len(key))
+	if n > 0 {
+		apart += max(sizeclass.Of(n), tinyBlock)
+	}
+	if together > apart {
+		if n > 0 {
+			return newEntry[V](key, 0)
 		}
+		return &entry[V]{key: string(key)}, nil
 	}
-	if e == nil {
-		return &entry[V]{key: string(key)}
+	var room []byte
+	switch (together - own) / 8 {
+	case 1:
+		e, room = withRoom[V, [8]byte]()
+	case 2:
+		e, room = withRoom[V, [16]byte]()
+	case 3:
+		e, room = withRoom[V, [24]byte]()
+	case 4:
+		e, room = withRoom[V, [32]byte]()
+	case 5:
+		e, room = withRoom[V, [40]byte]()
+	case 6:
+		e, room = withRoom[V, [48]byte]()
+	case 7:
+		e, room = withRoom[V, [56]byte]()
+	case 8:
+		e, room = withRoom[V, [maxRoom]byte]()
+	default:
+		return &entry[V]{key: string(key)}, nil
 	}
-	e.key = text(room[:copy(room, key)])
-	return e
+	k := copy(room, key)
+	e.key = text(room[:k])
+	if n == 0 {
+		return e, nil
+	}
+	return e, room[k:k]
+}
+
+func withRoom[V, R any]() (*entry[V], []byte) {
+	p := new(struct {
+		entry[V]
+		room R
+	})
+	return &p.entry, unsafe.Slice((*byte)(unsafe.Pointer(&p.room)), unsafe.Sizeof(p.room))
+}
+
+// holds reports whether the entry, its key and value are one allocation: see newEntry.
+func (e *entry[V]) holds(value []byte) bool {
+	key := uintptr(unsafe.Pointer(e)) + unsafe.Sizeof(*e)
+	return cap(value) > 0 && uintptr(unsafe.Pointer(unsafe.StringData(e.key))) == key &&
+		uintptr(unsafe.Pointer(unsafe.SliceData(value))) == key+uintptr(len(e.key))
+}
+
+// bytes is what the entry takes with its key and value, without its bucket.
+func (e *entry[V]) bytes(value []byte) int64 {
+	own := int(unsafe.Sizeof(*e))
+	if e.holds(value) {
+		return sizeclass.Of(own + len(e.key) + cap(value))
+	}
+	return sizeclass.Of(own) + sizeclass.Of(len(e.key)) + sizeclass.Of(cap(value))
 }
 
 func (d *dict[V]) insert(e *entry[V]) {
@@ -216,16 +310,24 @@ func (d *dict[V]) remove(key []byte) *entry[V] {
 	h := hashOf(key)
 	for i := range d.tables {
 		t := &d.tables[i]
-		if t.used == 0 || t.head(uint64(h)&t.mask) == nil {
+		if t.used == 0 {
 			continue
 		}
-		for p := t.slot(uint64(h) & t.mask); *p != nil; p = &(*p).next {
-			if e := *p; e.hash == h && e.key == string(key) {
-				*p, e.next = e.next, nil
-				t.used--
-				d.shrink()
-				return e
+		i := uint64(h) & t.mask
+		var before *entry[V]
+		for e := t.head(i); e != nil; before, e = e, e.next {
+			if e.hash != h || e.key != string(key) {
+				continue
 			}
+			if before == nil {
+				t.at(i).Store(e.next)
+			} else {
+				before.next = e.next
+			}
+			e.next = nil
+			t.used--
+			d.shrink()
+			return e
 		}
 	}
 	return nil
@@ -248,24 +350,39 @@ func (d *dict[V]) resizeTo(size uint64) {
 	d.resize, d.moved = true, 0
 }
 
+// show makes the buckets of the dict known at to, from now on.
+func (d *dict[V]) show(to *atomic.Pointer[buckets[V]]) {
+	d.shown = to
+	switch b := d.tables[0].buckets; {
+	case to == nil:
+	case b.mask == 0: // it has none yet
+		to.Store(nil)
+	default:
+		to.Store(&b)
+	}
+}
+
 // step moves one bucket, or skips a few that are empty.
 func (d *dict[V]) step() {
 	from, to := &d.tables[0], &d.tables[1]
 	for range 16 {
 		if from.used == 0 || d.moved > from.mask {
 			d.tables[0], d.tables[1], d.resize = *to, table[V]{}, false
+			d.show(d.shown)
 			return
 		}
-		s := from.segments[d.moved>>segmentBits]
-		if s == nil {
+		p := from.at(d.moved)
+		if p == nil {
 			d.moved = (d.moved>>segmentBits + 1) << segmentBits
 			continue
 		}
-		e := s[d.moved&segmentMask]
-		s[d.moved&segmentMask] = nil
+		e := p.Load()
+		if e != nil {
+			p.Store(nil)
+		}
 		d.moved++
 		if d.moved&segmentMask == 0 {
-			from.segments[(d.moved-1)>>segmentBits] = nil
+			from.drop(d.moved - 1)
 		}
 		if e == nil {
 			continue
@@ -287,9 +404,9 @@ func (d *dict[V]) each(f func(*entry[V]) bool) {
 	defer func(resize bool) { d.resize = d.resize || resize }(d.resize)
 	d.resize = false
 	for i := range d.tables {
-		for _, s := range d.tables[i].segments {
-			for _, e := range s {
-				for ; e != nil; e = e.next {
+		for s := range d.tables[i].all {
+			for j := range s {
+				for e := s[j].Load(); e != nil; e = e.next {
 					if !f(e) {
 						return
 					}
@@ -340,6 +457,9 @@ func advance(v, mask uint64) uint64 {
 // deepest is the length up to which entries of a chain are chosen evenly.
 const deepest = 6
 
+// draws is how many buckets random looks at together. It rejects most of them.
+const draws = 8
+
 // random returns an entry, each with the same probability. The dict must not
 // be empty.
 func (d *dict[V]) random() *entry[V] {
@@ -356,25 +476,35 @@ func (d *dict[V]) random() *entry[V] {
 		}
 	}
 	for {
-		i := rand.Uint64N(total)
-		var e *entry[V]
-		if i <= d.tables[0].mask {
-			e = d.tables[0].head(i)
-		} else {
-			e = d.tables[1].head(i - d.tables[0].mask - 1)
-		}
-		if e == nil {
-			continue
-		}
-		n := 0
-		for f := e; f != nil; f = f.next {
-			n++
-		}
-		if at := rand.IntN(max(n, deepest)); at < n {
-			for ; at > 0; at-- {
-				e = e.next
+		// The loads of the first two loops don't depend on each other, so that the processor waits for their
+		// memory together.
+		var chains, nexts [draws]*entry[V]
+		for k := range chains {
+			if i := rand.Uint64N(total); i <= d.tables[0].mask {
+				chains[k] = d.tables[0].head(i)
+			} else {
+				chains[k] = d.tables[1].head(i - d.tables[0].mask - 1)
 			}
-			return e
+		}
+		for k, e := range chains {
+			if e != nil {
+				nexts[k] = e.next
+			}
+		}
+		for k, e := range chains {
+			if e == nil {
+				continue
+			}
+			n := 1
+			for f := nexts[k]; f != nil; f = f.next {
+				n++
+			}
+			if at := rand.IntN(max(n, deepest)); at < n {
+				for ; at > 0; at-- {
+					e = e.next
+				}
+				return e
+			}
 		}
 	}
 }

@@ -50,7 +50,7 @@ func dump(it *item, emit func(args [][]byte)) {
 	d := dumper{emit: emit}
 	switch it.val.kind() {
 	case kindString:
-		emit([][]byte{[]byte("SET"), key, it.val.str})
+		emit([][]byte{[]byte("SET"), key, it.val.bytes()})
 	case kindList:
 		d.begin([]byte("RPUSH"), key)
 		asList(it).all(func(s string) bool { d.add(view(s)); return true })
@@ -209,11 +209,8 @@ func (e *Engine) has(db int, it *item) bool {
 
 // length is how many bytes or elements a value has.
 func (v *value) length() int {
-	if v.obj == nil {
-		return len(v.str)
+	if v.kind() == kindString {
+		return int(v.n)
 	}
-	if v.obj.kind == kindStream {
-		return v.obj.v.(*stream.Stream).Len()
-	}
-	return v.obj.v.(interface{ len() int }).len()
+	return v.len()
 }

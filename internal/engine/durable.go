@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -75,16 +74,12 @@ func (e *Engine) endLoading() {
 func (e *Engine) replayer() func(aof.Record) error {
 	s := e.unlisted()
 	var out []byte
-	return func(r aof.Record) error {
+	return func(r aof.Record) (err error) {
 		s.db = r.DB
 		for _, args := range r.Commands {
-			var wait *Wait
-			if out, wait = s.Do(out[:0], args); wait != nil || bytes.HasPrefix(out, []byte("-")) {
-				return fmt.Errorf("engine: %s can't be repeated: %.100q", clip(args[0], 32), out)
+			if out, err = s.repeat(out, s.db, args); err != nil {
+				return err
 			}
-		}
-		if cap(out) > maxIdleReply {
-			out = nil
 		}
 		return nil
 	}

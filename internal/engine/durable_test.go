@@ -37,7 +37,9 @@ func unseen(it *item) *item {
 		g.EachConsumer(func(c *stream.Consumer) bool { c.SeenTime = 0; return true })
 		return true
 	})
-	return &item{key: it.key, val: value{expire: it.val.expire, obj: &object{kindStream, s}}}
+	out := &item{key: it.key, val: newStream(s)}
+	out.val.expire = it.val.expire
+	return out
 }
 
 // state describes every key of an engine that nobody uses.
@@ -109,7 +111,7 @@ func TestDurable(t *testing.T) {
 	for name, own := range templates {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			v, steps := vocabulary{randtest.Rand(t)}, randtest.Watch(t)
+			v, steps := newVocabulary(randtest.Rand(t)), randtest.Watch(t)
 			clock, disk := newFakeClock(), faultdisk.New()
 			for round := range 6 {
 				e := onDisk(t, disk, Options{Clock: clock, Fsync: aof.Policy(round % 3)})

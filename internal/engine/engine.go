@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -119,6 +120,7 @@ type Engine struct {
 	latency      latencyMonitor
 	clients      clients
 	sweeper      sweeper
+	migrations   migrations
 	waker        threadWaker
 	access       accessClock
 	closed       atomic.Bool
@@ -157,9 +159,10 @@ type shardState struct {
 	watched  map[dbKey]map[*Session]watch
 	blocked  map[dbKey][]*Wait
 	counters counters
-	dbs      [databaseCount]*keyspace
-	saved    uint64                           // the position in the log behind the last change
-	tracked  map[string]map[*tracker]struct{} // by key, the clients that have read it: CLIENT TRACKING
+	dbs      [databaseCount]*keyspace                      // change them by setKeyspace
+	shown    [databaseCount]atomic.Pointer[buckets[value]] // of dbs, as they were or are: for [Session.Prefetch]
+	saved    uint64                                        // the position in the log behind the last change
+	tracked  map[string]map[*tracker]struct{}              // by key, the clients that have read it: CLIENT TRACKING
 }
 
 // Each shard has counters, so that cores do not share them.
@@ -170,7 +173,8 @@ type keyspace struct {
 	keys     dict[value]
 	expiring expiryHeap
 	fields   deadlines[volatileHash]
-	used     int64 // bytes that the keys take with their values
+	used     int64   // bytes that the keys take with their values
+	spares   *spares // nil until a string was replaced
 }
 
 type dbKey struct {
@@ -219,21 +223,22 @@ func Open(ctx context.Context, opts Options) (*Engine, error) {
 		}
 	}
 	e.fs = fs
-	e.startLoading()
-	replay := e.replayer()
-	settings := aof.Options{Fsync: opts.Fsync, Fold: e.fold, CompactBytes: opts.CompactBytes, ReserveBytes: opts.reserve, Synced: opts.Synced, Notice: e.logNotice}
-	log, found, err := aof.Open(fs, settings, func(r aof.Record) error {
-		if err := ctx.Err(); err != nil {
-			return err
+	if exact, err := e.load(ctx, fs, runtime.GOMAXPROCS(0)); err != nil && !exact {
+		// A command can't be repeated. In one goroutine the error names its frame.
+		e.Close() //nolint:errcheck // it has no log
+		e = create(opts)
+		e.fs = fs
+		if _, err := e.load(ctx, fs, 0); err != nil {
+			return nil, err
 		}
-		return replay(r)
-	})
-	if err != nil {
+	} else if err != nil {
 		return nil, err
 	}
-	e.log, e.found, e.strict = log, found, opts.Fsync == aof.Always
-	e.endLoading()
+	found := e.found
 	e.tellDurability()
+	if found.Flaw != nil && opts.Logger != nil {
+		opts.Logger.Warn("damage in the directory that loses no change was mended", slog.Any("error", found.Flaw))
+	}
 	if t := found.Torn; t != nil && opts.Logger != nil {
 		opts.Logger.Warn("the end of the log was torn, by a crash or a power cut, and was cut off",
 			slog.String("file", t.File), slog.Int64("offset_bytes", t.Offset), slog.Int64("cut_bytes", t.Bytes), slog.String("reason", t.Reason))
@@ -259,6 +264,7 @@ func create(opts Options) *Engine {
 	e.clients.byID = map[int64]*Session{}
 	e.scripts.over, e.scripts.shards = make(chan struct{}), &e.shards
 	e.sweeper.init()
+	e.migrations.life, e.migrations.end = context.WithCancel(context.Background())
 	e.waker.init()
 	e.replication.init()
 	e.snapshots.turn = make(chan struct{}, 1)
@@ -283,7 +289,8 @@ func (e *Engine) Close() (err error) {
 // refused, and the log gets every change that was made before.
 func (e *Engine) close() error {
 	e.closed.Store(true)
-	e.StopScripts() // for which a replica may wait
+	e.migrations.close() // they hold shards
+	e.StopScripts()      // for which a replica may wait
 	e.roles.Lock()
 	e.stopMaster()
 	e.roles.Unlock()
@@ -347,9 +354,18 @@ func (sh *shard) keyspace(db int) *keyspace {
 	ks := sh.dbs[db]
 	if ks == nil {
 		ks = &keyspace{}
-		sh.dbs[db] = ks
+		sh.setKeyspace(db, ks)
 	}
 	return ks
+}
+
+func (sh *shard) setKeyspace(db int, ks *keyspace) {
+	sh.dbs[db] = ks
+	if ks == nil {
+		sh.shown[db].Store(nil)
+	} else {
+		ks.keys.show(&sh.shown[db])
+	}
 }
 
 func (e *Engine) nowMS() int64 {

@@ -27,11 +27,14 @@ func TestErrorStats(t *testing.T) {
 	}
 	runScript(s, "EVAL", "return redis.error_reply('MINE is it')", "0")
 	runScript(s, "EVAL", "redis.pcall('LPUSH', KEYS[1], 'x') return 1", "1", "k")
-	want := "[errorstat_ERR:count=3 errorstat_EXECABORT:count=1 errorstat_MINE:count=1 errorstat_NOSCRIPT:count=1 errorstat_WRONGTYPE:count=2]"
+	runScript(s, "EVAL", "return redis.call('LPUSH', KEYS[1], 'x')", "1", "k") // counts once
+	runScript(s, "EVAL", "redis.pcall('LPUSH', KEYS[1], 'x') return 1", "1", "k")
+	run(s, "LPUSH k x") // is another
+	want := "[errorstat_ERR:count=3 errorstat_EXECABORT:count=1 errorstat_MINE:count=1 errorstat_NOSCRIPT:count=1 errorstat_WRONGTYPE:count=6]"
 	if got := fmt.Sprint(info(s, "errorstat_")); got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
-	if got := fmt.Sprint(info(s, "total_error_replies")); got != "[total_error_replies:8]" {
+	if got := fmt.Sprint(info(s, "total_error_replies")); got != "[total_error_replies:12]" {
 		t.Error(got)
 	}
 	run(s, "CONFIG RESETSTAT")

@@ -156,13 +156,13 @@ func (h *expiryHeap) drop(it *item) { h.set(it, 0) }
 // the earliest of them.
 type volatileHash struct{ it *item }
 
-func (v volatileHash) place() *int32 { return &asHash(v.it).place }
+func (v volatileHash) place() *int32 { return &asHash(v.it).big().place }
 
 // registerFields schedules the sweeper for the time at which the next field of a hash expires.
 func (c *call) registerFields(it *item, h *hash) {
 	at := h.earliest()
 	ks := c.shard(view(it.key)).keyspace(c.db)
-	if at != 0 || h.place >= 0 {
+	if at != 0 || h.registered() {
 		ks.fields.set(volatileHash{it}, at)
 	}
 	if at != 0 {
@@ -172,7 +172,7 @@ func (c *call) registerFields(it *item, h *hash) {
 
 // forgetFields is called before an item gets another value or is deleted.
 func (ks *keyspace) forgetFields(it *item) {
-	if it.val.kind() == kindHash && asHash(it).place >= 0 {
+	if it.val.form == formHash && asHash(it).registered() {
 		ks.fields.set(volatileHash{it}, 0)
 	}
 }

@@ -255,7 +255,7 @@ func (m *master) guarded(ctx context.Context, up *bool) (err error) {
 // connectOnce connects and follows until the connection ends. up says whether it had one.
 func (m *master) connectOnce(ctx context.Context, up *bool) error {
 	m.set(linkConnecting, m.lastErr(), false)
-	conn, err := m.dial(ctx)
+	conn, err := m.e.dial(ctx, m.host, m.port, masterDial)
 	if err != nil {
 		return err
 	}
@@ -309,12 +309,13 @@ func (r *heardReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-func (m *master) dial(ctx context.Context) (net.Conn, error) {
-	d := &net.Dialer{Timeout: masterDial}
-	if m.e.setting("tls-replication") == "yes" {
-		return (&tls.Dialer{NetDialer: d, Config: &tls.Config{ServerName: m.host}}).DialContext(ctx, "tcp", m.addr())
+// dial connects to another server.
+func (e *Engine) dial(ctx context.Context, host, port string, timeout time.Duration) (net.Conn, error) {
+	d, addr := &net.Dialer{Timeout: timeout}, net.JoinHostPort(host, port)
+	if e.setting("tls-replication") == "yes" {
+		return (&tls.Dialer{NetDialer: d, Config: &tls.Config{ServerName: host}}).DialContext(ctx, "tcp", addr)
 	}
-	return d.DialContext(ctx, "tcp", m.addr())
+	return d.DialContext(ctx, "tcp", addr)
 }
 
 // ask sends a command and returns the line of its reply.

@@ -120,7 +120,7 @@ func TestFormsAreThoseOfRedis(t *testing.T) {
 func TestHashAgainstMap(t *testing.T) {
 	for seed := range uint64(40) {
 		r := rand.New(rand.NewPCG(seed, 2)) //nolint:gosec // to be repeated
-		h := &hash{limits: &limits{hashEntries: 20 + int(seed), hashValue: 300}, place: -1}
+		h, l := &hash{newHash()}, &limits{hashEntries: 20 + int(seed), hashValue: 300}
 		want := map[string]field{}
 		lengths := []int{0, 1, 9, 127, 128, 300}
 		if seed%4 == 0 {
@@ -132,12 +132,12 @@ func TestHashAgainstMap(t *testing.T) {
 			old, there := want[name]
 			switch op := r.IntN(10); {
 			case op < 4:
-				if added := h.set([]byte(name), []byte(value)); added == there {
+				if added := h.set(l, []byte(name), []byte(value)); added == there {
 					t.Fatalf("seed %d step %d: set says %v", seed, step, added)
 				}
 				want[name] = field{value: value}
 			case op < 6:
-				h.update([]byte(name), []byte(value))
+				h.update(l, []byte(name), []byte(value))
 				want[name] = field{value, old.expire}
 			case op < 8:
 				if removed := h.remove([]byte(name)); removed != there {
@@ -153,7 +153,7 @@ func TestHashAgainstMap(t *testing.T) {
 			}
 			sameHash(t, h, want)
 		}
-		if packed := h.big == nil && h.small == nil; packed != (seed%2 == 1) {
+		if packed := h.form == formPackedHash; packed != (seed%2 == 1) {
 			t.Errorf("seed %d: packed is %v", seed, packed)
 		}
 	}
@@ -178,8 +178,8 @@ func sameHash(t *testing.T, h *hash, want map[string]field) {
 			volatile++
 		}
 	}
-	if len(got) != len(want) || h.len() != len(want) || int(h.volatile) != volatile {
-		t.Fatalf("%d fields, %d by its own count, %d volatile, want %d and %d", len(got), h.len(), h.volatile, len(want), volatile)
+	if len(got) != len(want) || h.len() != len(want) || h.volatile() != volatile {
+		t.Fatalf("%d fields, %d by its own count, %d volatile, want %d and %d", len(got), h.len(), h.volatile(), len(want), volatile)
 	}
 	if len(want) > 0 {
 		if name, _ := h.random(); !slices.Contains(keysOf(want), name) {

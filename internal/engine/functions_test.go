@@ -190,6 +190,19 @@ func TestFunctionKill(t *testing.T) {
 	want(t, s, "FUNCTION KILL", "-NOTBUSY No scripts in execution right now.\r\n")
 }
 
+// A function that is not slow yet is shown and can be killed: the commands that ask for it don't wait for it.
+func TestFunctionKillBeforeSlow(t *testing.T) {
+	e := open(t, Options{})
+	s := e.Session()
+	want(t, s, "CONFIG SET busy-reply-threshold 0", "+OK\r\n") // no run is ever slow
+	s.Do(nil, [][]byte{[]byte("FUNCTION"), []byte("LOAD"), []byte(lib(`redis.register_function("loop", function() while true do end end)`))})
+	ended := make(chan string, 1)
+	go func() { ended <- run(e.Session(), "FCALL loop 0") }()
+	eventually(t, "the function is shown", func() bool { return strings.Contains(run(s, "FUNCTION STATS"), "$4\r\nloop\r\n") })
+	eventually(t, "the function can be killed", func() bool { return run(s, "FUNCTION KILL") == "+OK\r\n" })
+	begins(t, <-ended, "-ERR Script killed by user")
+}
+
 // The variables of a library count as memory of scripts, so that no library takes all memory.
 func TestLibraryMemoryIsBounded(t *testing.T) {
 	e := open(t, Options{})

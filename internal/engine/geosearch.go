@@ -70,7 +70,7 @@ func (c *call) geosearch(q geoQuery) {
 	}
 	if q.z == nil {
 		if q.store != nil {
-			c.storeObject(q.store, nil, 0, eventZset, "")
+			c.storeResult(q.store, new(value), eventZset, "")
 		} else {
 			c.array(0)
 		}
@@ -214,6 +214,8 @@ func (q *geoQuery) find(c *call) []geoHit {
 		limit = int(q.count)
 	}
 	last := -1
+	q.shape.exact = q.order != 0 || q.storeDist || q.withDist
+	q.shape.cosLat = cosine(radians(q.shape.lat))
 	cells := q.shape.cells()
 	for i, cell := range cells {
 		if cell == (geoCell{}) {
@@ -254,21 +256,21 @@ func (q *geoQuery) find(c *call) []geoHit {
 
 func (c *call) geoReply(q *geoQuery, hits []geoHit) {
 	if q.store != nil {
-		obj := c.newZset()
-		z := obj.v.(*zset)
+		out := newZset()
+		z, l := out.asZset(), c.limits()
 		for _, h := range hits {
 			c.work(2 * stepsPerMember)
 			score := h.score
 			if q.storeDist {
 				score = h.dist / q.shape.unit
 			}
-			z.set(view(h.member), score)
+			z.set(l, view(h.member), score)
 		}
 		event := "georadiusstore"
 		if q.search {
 			event = "geosearchstore"
 		}
-		c.storeObject(q.store, obj, len(hits), eventZset, event)
+		c.storeResult(q.store, &out, eventZset, event)
 		return
 	}
 	c.array(len(hits))

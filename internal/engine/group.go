@@ -17,12 +17,12 @@ func (e *Engine) Group() *Group { return &Group{e: e, over: make(chan struct{})}
 
 // Open is [Engine.Open] for a session of the group, which is a server's own and no client in INFO.
 func (g *Group) Open(context.Context) (net.Conn, error) {
-	return g.e.connect(localAddr{}, localAddr{}, g, nil, false)
+	return g.e.connect(localAddr{}, localAddr{}, g, false)
 }
 
 // OpenFor is [Engine.OpenFor] for a session of the group.
-func (g *Group) OpenFor(_ context.Context, client net.Conn, l Limits) (net.Conn, error) {
-	return g.e.connect(client.RemoteAddr(), client.LocalAddr(), g, l, false)
+func (g *Group) OpenFor(_ context.Context, client net.Conn, l Limits, o OuterSettings) (net.Conn, error) {
+	return g.e.openFor(client, g, l, o)
 }
 
 // Name is [Engine.Name].

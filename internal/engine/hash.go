@@ -2,26 +2,26 @@ package engine
 
 import (
 	"math/rand/v2"
+	"slices"
 	"strings"
+	"unsafe"
 
 	"github.com/redoubt-go/redoubt/internal/sizeclass"
 )
 
-// A hash maps fields to values. A small one keeps them in the order of
-// insertion and is searched from end to end: packed, or, from when a field gets
-// a time to live, in a slice. A larger one is a dict.
-type hash struct {
-	limits *limits
-	packed packed
-	small  []smallField // not nil when it is in use
-	big    *dict[field]
-	// expiring has the fields of a large one that have a time to live, nil
-	// before there were any.
-	expiring *deadlines[*entry[field]]
-	soonest  int64 // when the first of a small one expires, or earlier
-	bytes    int64 // of names and values, when they are not packed
+// A hash maps fields to values. A small hash keeps its fields packed, in the order of insertion. A search reads
+// one field after the other. The hash becomes a bigHash when it grows or a field gets a time to live.
+type hash struct{ value }
+
+// A bigHash keeps its fields in a dict, or in a slice while they are few.
+type bigHash struct {
+	few  []smallField
+	dict *dict[string]
+	// expiring has the fields of dict that have a time to live, nil before there were any.
+	expiring *deadlines[*entry[string]]
+	soonest  int64 // when the first of few expires, or earlier
+	bytes    int64 // of few: names and values; of dict: its entries
 	volatile int32 // fields with a time to live
-	count    int32 // fields that are packed
 	place    int32 // where the keyspace remembers the hash, -1 for nowhere
 }
 
@@ -35,33 +35,46 @@ type field struct {
 	expire int64 // Unix ms, 0 for none
 }
 
-func (c *call) newHash() *object {
-	o := &struct {
-		object
-		hash
-	}{object{kind: kindHash}, hash{limits: c.e.config.limits.Load(), place: -1}}
-	o.v = &o.hash
-	return &o.object
+// big returns the fields that are not packed, nil for a packed hash.
+func (h *hash) big() *bigHash {
+	if h.form == formPackedHash {
+		return nil
+	}
+	return (*bigHash)(h.p)
 }
 
-func (h *hash) len() int {
-	switch {
-	case h.big != nil:
-		return h.big.len()
-	case h.small != nil:
-		return len(h.small)
+// many returns the dict of a hash, nil while it has few fields.
+func (h *hash) many() *dict[string] {
+	if b := h.big(); b != nil {
+		return b.dict
 	}
-	return int(h.count)
+	return nil
+}
+
+func (h *hash) packed() packed { return h.bytes() }
+
+func (b *bigHash) len() int {
+	if b.dict != nil {
+		return b.dict.len()
+	}
+	return len(b.few)
 }
 
 // get returns a field. Its value is valid until the hash is changed.
 func (h *hash) get(name []byte) (f field, ok bool) {
-	if h.big == nil && h.small == nil {
-		at, value, _ := h.packed.find(name)
+	b := h.big()
+	switch {
+	case b == nil:
+		at, value, _ := h.packed().find(name)
 		return field{value: text(value)}, at >= 0
-	}
-	if p := h.unpacked(name); p != nil {
-		return *p, true
+	case b.dict != nil:
+		if e := b.dict.get(name); e != nil {
+			return b.field(e), true
+		}
+	default:
+		if f := b.find(name); f != nil {
+			return f.field, true
+		}
 	}
 	return field{}, false
 }
@@ -71,184 +84,193 @@ func (h *hash) has(name []byte) bool {
 	return ok
 }
 
-// unpacked returns a field of a hash that is not packed, nil when it is not
-// there.
-func (h *hash) unpacked(name []byte) *field {
-	if h.big != nil {
-		if e := h.big.get(name); e != nil {
-			return &e.val
-		}
-		return nil
+func (b *bigHash) field(e *entry[string]) field {
+	if e.aux < 0 {
+		return field{value: e.val}
 	}
-	for i := range h.small {
-		if h.small[i].name == string(name) {
-			return &h.small[i].field
+	return field{e.val, b.expiring.at(int(e.aux)).at}
+}
+
+// find returns a field of few, nil when it is not there.
+func (b *bigHash) find(name []byte) *smallField {
+	for i := range b.few {
+		if b.few[i].name == string(name) {
+			return &b.few[i]
 		}
 	}
 	return nil
 }
 
-// unpack makes a packed hash a slice, in which fields can have a time to live.
-func (h *hash) unpack() {
-	if h.big != nil || h.small != nil {
-		return
+// unpack makes a packed hash one whose fields can have a time to live.
+func (h *hash) unpack() *bigHash {
+	if b := h.big(); b != nil {
+		return b
 	}
-	small := make([]smallField, 0, h.count)
+	b := &bigHash{few: make([]smallField, 0, h.few), place: -1}
 	h.each(func(name string, f field) bool {
-		h.bytes += fieldSize(len(name), len(f.value))
-		small = append(small, smallField{strings.Clone(name), field{value: strings.Clone(f.value)}})
+		b.append(strings.Clone(name), strings.Clone(f.value))
 		return true
 	})
-	h.small, h.packed, h.count = small, nil, 0
+	h.value.become(&value{form: formHash, p: unsafe.Pointer(b)})
+	return b
 }
 
-// grow turns a small hash into a large one when name or value are too long for
-// it, or it is too full for one more field.
-func (h *hash) grow(name, value int, more bool) {
-	if h.big != nil {
-		return
+func (b *bigHash) append(name, value string) {
+	b.bytes += fieldSize(len(name), len(value))
+	b.few = append(b.few, smallField{name, field{value: value}})
+}
+
+// useDict moves the fields to a dict.
+func (b *bigHash) useDict() {
+	few := b.few
+	b.few, b.bytes, b.volatile, b.dict = nil, 0, 0, &dict[string]{}
+	for _, f := range few {
+		e, _ := b.add(view(f.name), view(f.value))
+		b.setDeadline(e, f.expire)
 	}
-	if name <= h.limits.hashValue && value <= h.limits.hashValue && (!more || h.len() < h.limits.hashEntries) {
-		return
+}
+
+// add gives a field of dict a value. The field is new if added is true.
+func (b *bigHash) add(name, value []byte) (e *entry[string], added bool) {
+	e, room, added := b.dict.addWith(name, len(value))
+	if !added {
+		b.replace(e, value)
+		return e, false
 	}
-	h.unpack()
-	h.big = &dict[field]{}
-	for _, f := range h.small {
-		e, _ := h.big.add(view(f.name))
-		if e.val = f.field; f.expire != 0 {
-			h.order(e)
-		}
+	if len(value) <= cap(room) {
+		e.val = text(append(room, value...))
+	} else {
+		e.val = string(value)
 	}
-	h.small = nil
+	b.bytes += e.bytes(view(e.val))
+	return e, true
+}
+
+func (b *bigHash) replace(e *entry[string], value []byte) {
+	b.bytes -= e.bytes(view(e.val))
+	e.val = string(value)
+	b.bytes += e.bytes(view(e.val))
+}
+
+// fits reports whether the hash stays small with a field: more says whether it is a new one.
+func (h *hash) fits(l *limits, name, value []byte, more bool) bool {
+	return len(name) <= l.hashValue && len(value) <= l.hashValue && (!more || h.len() < min(l.hashEntries, mostPacked))
 }
 
 // set gives a field a value and returns whether it is new. A time to live is
 // taken away.
-func (h *hash) set(name, value []byte) bool {
-	if h.big == nil && h.small == nil && len(name) <= h.limits.hashValue && len(value) <= h.limits.hashValue {
-		at, old, next := h.packed.find(name)
-		switch {
-		case at >= 0 && len(old) == len(value):
+func (h *hash) set(l *limits, name, value []byte) bool { return h.put(l, name, value, false) }
+
+// update gives a field a value and keeps its time to live.
+func (h *hash) update(l *limits, name, value []byte) { h.put(l, name, value, true) }
+
+func (h *hash) put(l *limits, name, value []byte, keep bool) (added bool) {
+	b := h.big()
+	if b == nil {
+		p := h.packed()
+		at, old, next := p.find(name)
+		switch added = at < 0; {
+		case !h.fits(l, name, value, added):
+			b = h.unpack()
+		case !added && len(old) == len(value):
 			copy(old, value)
 			return false
-		case at >= 0:
-			h.packed = h.packed.put(at, next, name, value)
+		case !added:
+			h.setBytes(p.put(at, next, name, value))
 			return false
-		case int(h.count) < h.limits.hashEntries:
-			h.packed = h.packed.put(len(h.packed), len(h.packed), name, value)
-			h.count++
+		default:
+			h.setBytes(p.put(len(p), len(p), name, value))
+			h.few++
 			return true
 		}
 	}
-	if h.big != nil {
-		return h.setBig(name, value)
+	if b.dict == nil {
+		f := b.find(name)
+		if added = f == nil; h.fits(l, name, value, added) {
+			if added {
+				b.append(string(name), string(value))
+				return true
+			}
+			if !keep {
+				h.setExpire(name, 0)
+			}
+			b.bytes += sizeclass.Of(len(value)) - sizeclass.Of(len(f.value))
+			f.value = string(value)
+			return false
+		}
+		b.useDict()
 	}
-	there := h.has(name)
-	h.grow(len(name), len(value), !there)
-	if h.big != nil {
-		return h.setBig(name, value)
+	e, added := b.add(name, value)
+	if !keep {
+		b.setDeadline(e, 0)
 	}
-	if there {
-		h.setExpire(name, 0)
-		h.replace(h.unpacked(name), value)
-		return false
-	}
-	h.bytes += fieldSize(len(name), len(value))
-	h.small = append(h.small, smallField{string(name), field{value: string(value)}})
-	return true
-}
-
-// setBig is set for a large one, in which the field is looked up once.
-func (h *hash) setBig(name, value []byte) bool {
-	e, added := h.big.add(name)
-	if added {
-		h.bytes += fieldSize(len(name), len(value))
-		e.val.value = string(value)
-		return true
-	}
-	if e.val.expire != 0 {
-		h.setExpire(name, 0)
-	}
-	h.replace(&e.val, value)
-	return false
-}
-
-// update gives a field a value and keeps its time to live.
-func (h *hash) update(name, value []byte) {
-	f, ok := h.get(name)
-	if !ok || f.expire == 0 {
-		h.set(name, value)
-		return
-	}
-	h.grow(len(name), len(value), false)
-	h.replace(h.unpacked(name), value)
-}
-
-// replace gives a field that is there, of a hash that is not packed, a value.
-func (h *hash) replace(f *field, value []byte) {
-	h.bytes += sizeclass.Of(len(value)) - sizeclass.Of(len(f.value))
-	f.value = string(value)
+	return added
 }
 
 func (h *hash) remove(name []byte) bool {
-	if h.big == nil && h.small == nil {
-		at, _, next := h.packed.find(name)
+	b := h.big()
+	if b == nil {
+		at, _, next := h.packed().find(name)
 		if at < 0 {
 			return false
 		}
-		h.packed = h.packed.splice(at, next, 0)
-		h.count--
+		h.setBytes(h.packed().splice(at, next, 0))
+		h.few--
 		return true
 	}
-	f := h.unpacked(name)
-	if f == nil {
-		return false
-	}
-	h.bytes -= fieldSize(len(name), len(f.value))
-	if f.expire != 0 {
-		h.volatile--
-	}
-	if h.big != nil {
-		if e := h.big.remove(name); e.aux >= 0 {
-			h.expiring.set(e, 0)
+	if b.dict != nil {
+		e := b.dict.remove(name)
+		if e == nil {
+			return false
 		}
+		b.setDeadline(e, 0)
+		b.bytes -= e.bytes(view(e.val))
 		return true
 	}
-	for i := range h.small {
-		if h.small[i].name == string(name) {
-			h.small = append(h.small[:i], h.small[i+1:]...)
-			break
+	for i, f := range b.few {
+		if f.name != string(name) {
+			continue
 		}
+		b.bytes -= fieldSize(len(f.name), len(f.value))
+		if f.expire != 0 {
+			b.volatile--
+		}
+		b.few = append(b.few[:i], b.few[i+1:]...)
+		return true
 	}
-	return true
+	return false
 }
 
 // each calls f for every field until it returns false. f must not change the
 // hash.
 func (h *hash) each(f func(name string, v field) bool) {
-	if h.big != nil {
-		h.big.each(func(e *entry[field]) bool { return f(e.key, e.val) })
-		return
-	}
-	for i := range h.small {
-		if !f(h.small[i].name, h.small[i].field) {
-			return
+	b := h.big()
+	switch {
+	case b == nil:
+		p := h.packed()
+		for at := 0; at < len(p); {
+			name, value, next := p.pair(at)
+			if !f(text(name), field{value: text(value)}) {
+				return
+			}
+			at = next
 		}
-	}
-	for at := 0; at < len(h.packed); {
-		name, value, next := h.packed.pair(at)
-		if !f(text(name), field{value: text(value)}) {
-			return
+	case b.dict != nil:
+		b.dict.each(func(e *entry[string]) bool { return f(e.key, b.field(e)) })
+	default:
+		for i := range b.few {
+			if !f(b.few[i].name, b.few[i].field) {
+				return
+			}
 		}
-		at = next
 	}
 }
 
 // random returns a field, each with the same probability.
 func (h *hash) random() (name string, f field) {
-	if h.big != nil {
-		e := h.big.random()
-		return e.key, e.val
+	if d := h.many(); d != nil {
+		e := d.random()
+		return e.key, h.big().field(e)
 	}
 	left := rand.IntN(h.len())
 	h.each(func(n string, v field) bool {
@@ -259,16 +281,45 @@ func (h *hash) random() (name string, f field) {
 	return name, f
 }
 
+// clone returns a copy in the same form.
+func (h *hash) clone(work func(int)) *value {
+	from := h.big()
+	if from == nil {
+		out := &value{form: h.form, few: h.few}
+		out.setBytes(slices.Clone(h.bytes()))
+		return out
+	}
+	b := &bigHash{place: -1}
+	if from.dict != nil {
+		b.dict = &dict[string]{}
+	}
+	h.each(func(name string, f field) bool {
+		work(2 * stepsPerMember)
+		if b.dict == nil {
+			b.append(strings.Clone(name), strings.Clone(f.value))
+			b.few[len(b.few)-1].expire = f.expire
+		} else {
+			e, _ := b.add(view(name), view(f.value))
+			b.setDeadline(e, f.expire)
+		}
+		return true
+	})
+	if b.dict == nil {
+		b.soonest, b.volatile = from.soonest, from.volatile
+	}
+	return &value{form: formHash, p: unsafe.Pointer(b)}
+}
+
 // reserve makes an empty hash ready for names and values, if they fit.
-func (h *hash) reserve(pairs [][]byte) {
-	if h.len() > 0 || len(pairs) < 4 {
+func (h *hash) reserve(l *limits, pairs [][]byte) {
+	if h.form != formPackedHash || h.len() > 0 || len(pairs) < 4 {
 		return
 	}
 	size := 0
 	for i := 0; i < len(pairs); i += 2 {
 		size += pairBytes(len(pairs[i]), len(pairs[i+1]))
 	}
-	if len(pairs)/2 <= h.limits.hashEntries && size <= 1<<10 { // more is seldom a small one
-		h.packed = h.packed.reserve(size)
+	if len(pairs)/2 <= l.hashEntries && size <= 1<<10 { // more is seldom a small one
+		h.setBytes(h.packed().reserve(size))
 	}
 }

@@ -29,12 +29,12 @@ func cmdHset(c *call) {
 		return
 	}
 	if h == nil {
-		h = asHash(c.create(key, c.newHash()))
+		h = asHash(c.create(key, newHash()))
 	}
 	added := 0
-	h.reserve(c.args[2:])
+	h.reserve(c.limits(), c.args[2:])
 	for i := 2; i < len(c.args); i += 2 {
-		if h.set(c.args[i], c.args[i+1]) {
+		if h.set(c.limits(), c.args[i], c.args[i+1]) {
 			added++
 		}
 	}
@@ -60,9 +60,9 @@ func cmdHsetnx(c *call) {
 		return
 	}
 	if h == nil {
-		h = asHash(c.create(key, c.newHash()))
+		h = asHash(c.create(key, newHash()))
 	}
-	h.set(c.args[2], c.args[3])
+	h.set(c.limits(), c.args[2], c.args[3])
 	c.int(1)
 	c.changed(key)
 	c.notify(eventHash, "hset", key)
@@ -224,10 +224,10 @@ func cmdHincrby(c *call) {
 		return
 	}
 	if h == nil {
-		h = asHash(c.create(key, c.newHash()))
+		h = asHash(c.create(key, newHash()))
 	}
 	old += n
-	h.update(c.args[2], appendInt(nil, old))
+	h.update(c.limits(), c.args[2], appendInt(nil, old))
 	c.int(old)
 	c.changed(key)
 	c.notify(eventHash, "hincrby", key)
@@ -262,9 +262,9 @@ func cmdHincrbyfloat(c *call) {
 		return
 	}
 	if h == nil {
-		h = asHash(c.create(key, c.newHash()))
+		h = asHash(c.create(key, newHash()))
 	}
-	h.update(c.args[2], sum)
+	h.update(c.limits(), c.args[2], sum)
 	c.bulk(sum)
 	c.changed(key)
 	c.notify(eventHash, "hincrbyfloat", key)
@@ -326,7 +326,7 @@ func cmdHrandfield(c *call) {
 	}
 	if n < 0 {
 		draw := h.random
-		if h.big == nil { // read a small one once, not once for each draw
+		if h.many() == nil { // read a small one once, not once for each draw
 			names, fields := make([]string, 0, h.len()), make([]field, 0, h.len())
 			h.each(func(name string, f field) bool {
 				names, fields = append(names, name), append(fields, f)
@@ -379,7 +379,7 @@ func (c *call) randomArgs(option string) (n int64, with, ok bool) {
 }
 
 func cmdHscan(c *call) {
-	cursor, opts, ok := c.scanArgs(2)
+	cursor, ok := c.scanCursor(2)
 	if !ok {
 		return
 	}
@@ -387,17 +387,24 @@ func cmdHscan(c *call) {
 	if !ok {
 		return
 	}
+	if h == nil {
+		c.endScan(c.begin(), 0, 0) // whatever the options are, as in Redis
+		return
+	}
+	opts, ok := c.scanOptions(3)
+	if !ok {
+		return
+	}
 	var names []string
 	next := uint64(0)
 	switch {
-	case h == nil:
-	case h.big == nil:
+	case h.many() == nil:
 		h.each(func(name string, _ field) bool {
 			names = append(names, name)
 			return true
 		})
 	default:
-		next = scanDict(h.big, cursor, opts.count, func(e *entry[field]) { names = append(names, e.key) })
+		next = scanDict(h.many(), cursor, opts.count, func(e *entry[string]) { names = append(names, e.key) })
 	}
 	c.array(2)
 	c.cursor(next)

@@ -397,7 +397,7 @@ func cmdHsetex(c *call) {
 		}
 	}
 	if h == nil {
-		it = c.create(key, c.newHash())
+		it = c.create(key, newHash())
 		h = asHash(it)
 	}
 	past := o.timed && c.past(o.at)
@@ -407,9 +407,9 @@ func cmdHsetex(c *call) {
 		case past:
 			h.remove(name)
 		case o.keep:
-			h.update(name, pairs[i+1])
+			h.update(c.limits(), name, pairs[i+1])
 		default:
-			h.set(name, pairs[i+1])
+			h.set(c.limits(), name, pairs[i+1])
 			if o.timed {
 				h.setExpire(name, o.at)
 			}

@@ -9,45 +9,76 @@ import (
 
 // setExpire gives a field a deadline in Unix ms, or takes it away with 0.
 func (h *hash) setExpire(name []byte, at int64) {
-	if at != 0 {
-		h.unpack()
+	b := h.big()
+	if b == nil {
+		if at == 0 || !h.has(name) { // a packed field has none
+			return
+		}
+		b = h.unpack()
 	}
-	f := h.unpacked(name)
-	if f == nil || f.expire == at { // a packed field has none
+	if b.dict != nil {
+		if e := b.dict.get(name); e != nil {
+			b.setDeadline(e, at)
+		}
 		return
 	}
-	if f.expire == 0 {
-		h.volatile++
-	} else if at == 0 {
-		h.volatile--
+	f := b.find(name)
+	if f == nil || f.expire == at {
+		return
 	}
+	b.countVolatile(f.expire != 0, at != 0)
 	f.expire = at
-	switch {
-	case h.big != nil:
-		h.order(h.big.get(name))
-	case at != 0 && (h.soonest == 0 || at < h.soonest):
-		h.soonest = at
+	if at != 0 && (b.soonest == 0 || at < b.soonest) {
+		b.soonest = at
 	}
 }
 
-// order puts an entry of a large hash where its deadline belongs.
-func (h *hash) order(e *entry[field]) {
-	if h.expiring == nil {
-		h.expiring = &deadlines[*entry[field]]{}
+// setDeadline is setExpire for an entry of dict.
+func (b *bigHash) setDeadline(e *entry[string], at int64) {
+	if at == 0 && e.aux < 0 {
+		return
 	}
-	h.expiring.set(e, e.val.expire)
+	if b.expiring == nil {
+		b.expiring = &deadlines[*entry[string]]{}
+	}
+	b.countVolatile(e.aux >= 0, at != 0)
+	b.expiring.set(e, at)
+}
+
+func (b *bigHash) countVolatile(before, after bool) {
+	switch {
+	case after && !before:
+		b.volatile++
+	case before && !after:
+		b.volatile--
+	}
 }
 
 // earliest returns when the next field expires, 0 for never. It may be too
 // early.
 func (h *hash) earliest() int64 {
+	b := h.big()
 	switch {
-	case h.volatile == 0:
+	case b == nil || b.volatile == 0:
 		return 0
-	case h.big == nil:
-		return h.soonest
+	case b.dict == nil:
+		return b.soonest
 	}
-	return h.expiring.at(0).at
+	return b.expiring.at(0).at
+}
+
+// volatile is how many fields have a time to live.
+func (h *hash) volatile() int {
+	if b := h.big(); b != nil {
+		return int(b.volatile)
+	}
+	return 0
+}
+
+// registered reports whether the keyspace remembers the hash for its sweeper.
+func (h *hash) registered() bool {
+	b := h.big()
+	return b != nil && b.place >= 0
 }
 
 // due says whether fields may have expired.
@@ -62,21 +93,22 @@ const fieldStep = 256
 // removeExpired removes at most most of the expired fields, and of a small hash all of them. It
 // returns their names.
 func (h *hash) removeExpired(now int64, most int) (gone [][]byte) {
-	if h.big != nil {
-		for h.expiring.len() > 0 && h.expiring.at(0).at < now && len(gone) < most {
-			gone = append(gone, view(h.expiring.at(0).v.key))
+	b := h.big()
+	if b.dict != nil {
+		for b.expiring.len() > 0 && b.expiring.at(0).at < now && len(gone) < most {
+			gone = append(gone, view(b.expiring.at(0).v.key))
 			h.remove(gone[len(gone)-1])
 		}
 		return gone
 	}
-	h.soonest = 0
-	for _, f := range h.small {
+	b.soonest = 0
+	for _, f := range b.few {
 		switch {
 		case f.expire == 0:
 		case f.expire < now:
 			gone = append(gone, view(f.name))
-		case h.soonest == 0 || f.expire < h.soonest:
-			h.soonest = f.expire
+		case b.soonest == 0 || f.expire < b.soonest:
+			b.soonest = f.expire
 		}
 	}
 	for _, name := range gone {
@@ -114,7 +146,7 @@ func (c *call) manyExpired(sh *shard, key []byte) bool {
 		return false
 	}
 	h := asHash(it)
-	return h.big != nil && h.due(c) && h.expiring.len() > fieldStep
+	return h.many() != nil && h.due(c) && h.volatile() > fieldStep
 }
 
 // expireFirst removes the expired fields of the keys of a script's command before the command runs,

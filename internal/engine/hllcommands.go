@@ -14,7 +14,7 @@ func (c *call) hllOf(it *item) bool {
 	if !c.isString(it) {
 		return false
 	}
-	if !hyll.Is(it.val.str) {
+	if !hyll.Is(it.val.bytes()) {
 		c.err("WRONGTYPE Key is not a valid HyperLogLog string value.")
 		return false
 	}
@@ -26,16 +26,17 @@ func cmdPfadd(c *call) {
 	it := c.write(key)
 	updated := false
 	if it == nil {
-		it = c.create(key, nil)
-		it.val.str, it.val.raw = hyll.New(), true
+		it = c.createString(key, 0)
+		it.val.setString(hyll.New(), formRaw)
 		updated = true
 	} else if !c.hllOf(it) {
 		return
 	}
+	it.val.form = formRaw // as Redis stores a string that it changes in place, here and below
 	for _, element := range c.args[2:] {
 		register, count := hyll.Position(element)
-		b, changed, ok := hyll.Set(it.val.str, register, count)
-		it.val.str = b
+		b, changed, ok := hyll.Set(it.val.bytes(), register, count)
+		it.val.setBytes(b)
 		if !ok {
 			c.err(errHLLCorrupt)
 			return
@@ -43,7 +44,7 @@ func cmdPfadd(c *call) {
 		updated = updated || changed
 	}
 	if updated {
-		hyll.Stale(it.val.str)
+		hyll.Stale(it.val.bytes())
 		c.changed(key)
 		c.notify(eventString, "pfadd", key)
 	}
@@ -72,16 +73,17 @@ func cmdPfcount(c *call) {
 	if !c.hllOf(it) {
 		return
 	}
-	if n, ok := hyll.Cached(it.val.str); ok {
+	it.val.form = formRaw
+	if n, ok := hyll.Cached(it.val.bytes()); ok {
 		c.int(int64(n))
 		return
 	}
-	n, ok := hyll.Count(it.val.str)
+	n, ok := hyll.Count(it.val.bytes())
 	if !ok {
 		c.err(errHLLCorrupt)
 		return
 	}
-	hyll.Cache(it.val.str, n)
+	hyll.Cache(it.val.bytes(), n)
 	c.changed(key)
 	c.int(int64(n))
 }
@@ -97,8 +99,8 @@ func (c *call) hllUnion(union *[hyll.Registers]byte, keys [][]byte) (dense, ok b
 		if !c.hllOf(it) {
 			return false, false
 		}
-		dense = dense || hyll.Dense(it.val.str)
-		if !hyll.Max(union, it.val.str) {
+		dense = dense || hyll.Dense(it.val.bytes())
+		if !hyll.Max(union, it.val.bytes()) {
 			c.err(errHLLCorrupt)
 			return false, false
 		}
@@ -115,21 +117,23 @@ func cmdPfmerge(c *call) {
 	key := c.args[1]
 	it := c.write(key)
 	if it == nil {
-		it = c.create(key, nil)
-		it.val.str, it.val.raw = hyll.New(), true
+		it = c.createString(key, 0)
+		it.val.setString(hyll.New(), formRaw)
 	}
+	b := it.val.bytes()
 	if dense {
-		if it.val.str, ok = hyll.ToDense(it.val.str); !ok {
+		if b, ok = hyll.ToDense(b); !ok {
 			c.err(errHLLCorrupt)
 			return
 		}
 	}
 	for i, v := range union {
 		if v > 0 {
-			it.val.str, _, _ = hyll.Set(it.val.str, i, v)
+			b, _, _ = hyll.Set(b, i, v)
 		}
 	}
-	hyll.Stale(it.val.str)
+	it.val.setString(b, formRaw)
+	hyll.Stale(b)
 	c.changed(key)
 	c.notify(eventString, "pfadd", key)
 	c.ok()
@@ -155,7 +159,8 @@ func cmdPfdebug(c *call) {
 		c.err("ERR Wrong number of arguments for the '" + string(sub) + "' subcommand")
 		return
 	}
-	b := it.val.str
+	it.val.form = formRaw
+	b := it.val.bytes()
 	switch {
 	case is(sub, "getreg"), is(sub, "todense"):
 		d, ok := hyll.ToDense(b)
@@ -163,7 +168,7 @@ func cmdPfdebug(c *call) {
 			c.err(errHLLCorrupt)
 			return
 		}
-		it.val.str = d
+		it.val.setBytes(d)
 		if !hyll.Dense(b) {
 			c.changed(c.args[2])
 		}

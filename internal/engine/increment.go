@@ -33,7 +33,7 @@ func (c *call) add(n int64) {
 	var old int64
 	if it != nil {
 		var ok bool
-		if old, ok = parseInt(it.val.str); !ok {
+		if old, ok = parseInt(it.val.bytes()); !ok {
 			c.err(errNotInt)
 			return
 		}
@@ -44,10 +44,10 @@ func (c *call) add(n int64) {
 	}
 	old += n
 	if it == nil {
-		it = c.create(key, nil)
+		it = c.createString(key, 8) // digits, for most counters
 	}
-	it.val.str = appendInt(it.val.str[:0], old)
-	it.val.raw, it.val.plain = false, false
+	it.val.setBytes(appendInt(it.val.bytes()[:0], old))
+	it.val.form = formString
 	c.changed(key)
 	c.notify(eventString, "incrby", key)
 	c.int(old)
@@ -62,7 +62,7 @@ func cmdIncrbyfloat(c *call) {
 	sum := new(longDouble)
 	if it != nil {
 		var ok bool
-		if sum, ok = parseLong(it.val.str); !ok {
+		if sum, ok = parseLong(it.val.bytes()); !ok {
 			c.err(errNotFloat)
 			return
 		}
@@ -72,9 +72,9 @@ func cmdIncrbyfloat(c *call) {
 		return
 	}
 	if it == nil {
-		it = c.create(key, nil)
+		it = c.createString(key, 0)
 	}
-	it.val.str, it.val.raw, it.val.plain = text, false, true
+	it.val.setString(text, formPlain)
 	c.changed(key)
 	c.notify(eventString, "incrbyfloat", key)
 	if c.journaled() {

@@ -74,7 +74,7 @@ func TestManyFieldsExpireInSteps(t *testing.T) {
 func TestJournalRepeats(t *testing.T) {
 	for name, own := range templates {
 		t.Run(name, func(t *testing.T) {
-			v, steps := vocabulary{randtest.Rand(t)}, randtest.Watch(t)
+			v, steps := newVocabulary(randtest.Rand(t)), randtest.Watch(t)
 			clock, j := newFakeClock(), &memoryJournal{}
 			s := open(t, Options{Clock: clock, Journal: j}).Session()
 			for range 4000 {

@@ -2,8 +2,7 @@ package engine
 
 import (
 	"math/rand/v2"
-
-	"github.com/redoubt-go/redoubt/internal/stream"
+	"unsafe"
 )
 
 func cmdDel(c *call) {
@@ -51,8 +50,18 @@ func cmdType(c *call) {
 
 // adopt gives key, which must not exist, the value of another key.
 func (c *call) adopt(key []byte, from *item, at int64) *item {
-	it := c.create(key, from.val.obj)
-	it.val.str, it.val.raw, it.val.plain = from.val.str, from.val.raw, from.val.plain
+	var it *item
+	if from.val.kind() != kindString {
+		it = c.create(key, from.val)
+	} else {
+		it = c.createString(key, int(from.val.n))
+		if from.val.n <= maxRoom {
+			it.val.setBytes(append(it.val.bytes(), from.val.bytes()...)) // it may have its room in from
+		} else {
+			it.val.setBytes(from.val.bytes())
+		}
+		it.val.form = from.val.form
+	}
 	if at != 0 {
 		c.setExpire(key, it, at)
 	}
@@ -192,48 +201,33 @@ func cmdCopy(c *call) {
 	if there {
 		c.remove(dst)
 	}
-	c.adopt(dst, &item{val: copied}, it.val.expire)
+	c.adopt(dst, &item{val: *copied}, it.val.expire)
 	c.changed(dst)
 	c.notify(eventGeneric, "copy_to", dst)
 	c.int(1)
 }
 
 // clone returns a copy that shares nothing, without the time to live.
-func (c *call) clone(v *value) value {
-	out := value{raw: v.raw, plain: v.plain}
-	if v.obj == nil {
-		out.str = c.copied(v.str)
-		return out
-	}
-	switch o := v.obj.v.(type) {
-	case *list:
-		out.obj = newList()
-		l := out.obj.v.(*list)
-		o.all(func(s string) bool {
+func (c *call) clone(v *value) *value {
+	out := &value{form: v.form}
+	switch v.kind() {
+	case kindString:
+		out.setBytes(c.copied(v.bytes()))
+	case kindList:
+		out.p = unsafe.Pointer(new(list))
+		v.asList().all(func(s string) bool {
 			c.work(stepsPerMember)
-			l.pushBack(s)
+			out.asList().pushBack(s)
 			return true
 		})
-	case *set:
-		out.obj = &object{kindSet, o.clone(c.work)}
-	case *stream.Stream:
-		out.obj = &object{kindStream, o.Clone(c.workBytes)}
-	case *zset:
-		out.obj = &object{kindZset, o.clone(c.e.config.limits.Load(), c.work)}
-	case *hash:
-		out.obj = c.newHash()
-		h := out.obj.v.(*hash)
-		if o.big != nil {
-			h.big = &dict[field]{}
-		}
-		o.each(func(name string, f field) bool {
-			c.work(2 * stepsPerMember)
-			h.set(view(name), view(f.value))
-			if f.expire != 0 {
-				h.setExpire(view(name), f.expire)
-			}
-			return true
-		})
+	case kindSet:
+		return v.asSet().clone(c.work)
+	case kindZset:
+		return v.asZset().clone(c.work)
+	case kindHash:
+		return v.asHash().clone(c.work)
+	case kindStream:
+		out.p = unsafe.Pointer(v.asStream().Clone(c.workBytes))
 	}
 	return out
 }
@@ -295,7 +289,7 @@ func (c *call) flush(first, last int) {
 			sh.touchWatched(db, ks, nil, c.time())
 			c.signalStreams(sh, db, ks)
 			c.emptied(ks)
-			sh.dbs[db] = nil
+			sh.setKeyspace(db, nil)
 		}
 	}
 	c.invalidateAll()
@@ -344,7 +338,9 @@ func cmdSwapdb(c *call) {
 		sh.touchWatched(int(b), sh.dbs[b], sh.dbs[a], c.time())
 		c.signalStreams(sh, int(a), sh.dbs[a])
 		c.signalStreams(sh, int(b), sh.dbs[b])
-		sh.dbs[a], sh.dbs[b] = sh.dbs[b], sh.dbs[a]
+		ofA := sh.dbs[a]
+		sh.setKeyspace(int(a), sh.dbs[b])
+		sh.setKeyspace(int(b), ofA)
 		for dk := range sh.blocked {
 			if ks := sh.dbs[dk.db]; ks != nil && ks.keys.get(view(dk.key)) != nil {
 				c.ready = append(c.ready, readyKey(dk))

@@ -15,14 +15,14 @@ func (c *call) lookup(key []byte) *item {
 	}
 	if it.val.expire != 0 && it.val.expire < c.time() {
 		switch {
-		case c.expires() || !c.replays() && c.cmd.flags&flagWrite != 0: // a write to a replica that may be written to
+		case c.expires() && c.e.pausing.active() == nil || !c.replays() && c.cmd.flags&flagWrite != 0: // a write to a replica, or one that a pause doesn't hold back
 			c.expireItem(sh, ks, it)
 			return nil
 		case !c.replays():
-			return nil // the master deletes it
+			return nil // the master deletes it, or the sweeper when the pause is over
 		}
 	}
-	if it.val.obj != nil && it.val.obj.kind == kindHash {
+	if it.val.form == formHash {
 		if h := asHash(it); h.due(c) && c.expires() {
 			c.expireFields(it, h, math.MaxInt) // manyExpired has removed large numbers before
 			if h.len() == 0 {
@@ -69,20 +69,28 @@ func (c *call) isString(it *item) bool {
 	return true
 }
 
-// create adds key, which must not exist, with an object, or as a string when
-// obj is nil.
-func (c *call) create(key []byte, obj *object) *item {
-	sh := c.shard(key)
-	ks := sh.keyspace(c.db)
-	it, _ := ks.keys.add(key)
+// create adds key, which must not exist, with a value that is not a string.
+func (c *call) create(key []byte, v value) *item {
+	it := c.newItem(key, &v, 0)
+	c.signal(c.shard(key), it)
+	return it
+}
+
+// createString adds key, which must not exist, with an empty string. The string may have room for n bytes.
+func (c *call) createString(key []byte, n int) *item { return c.newItem(key, nil, n) }
+
+func (c *call) newItem(key []byte, v *value, n int) *item {
+	ks := c.shard(key).keyspace(c.db)
+	it, room := ks.keys.create(key, n)
+	if v != nil {
+		it.val.become(v)
+	} else {
+		it.val.setBytes(room)
+	}
 	c.charge(ks, it, 0)
 	it.val.state |= c.e.snapshots.mark
-	it.val.obj = obj
 	it.val.access = c.e.firstAccess()
 	c.notify(eventNew, "new", key)
-	if obj != nil {
-		c.signal(sh, it)
-	}
 	return it
 }
 
@@ -115,16 +123,15 @@ func (c *call) signalStream(it *item) {
 func (c *call) setString(key, val []byte) *item {
 	it := c.lookup(key)
 	if it == nil {
-		it = c.create(key, nil)
+		it = c.createString(key, 0)
 	} else {
 		c.clear(key, it)
 	}
-	it.val.str, it.val.obj, it.val.raw, it.val.plain = val, nil, false, false
+	it.val.setString(val, formString)
 	return it
 }
 
-// storeString makes key hold a copy of val. The bytes of the old value are
-// used again when they fit.
+// storeString makes key hold a copy of val. The bytes of the old value are used again, for it or for a later string.
 func (c *call) storeString(key, val []byte) *item { return c.store(key, val, c.copiedIfLong(val)) }
 
 // store is storeString when there may be a copy of val already.
@@ -132,22 +139,40 @@ func (c *call) store(key, val, own []byte) *item {
 	it := c.lookup(key)
 	var old []byte
 	if it == nil {
-		it = c.create(key, nil)
+		it = c.createString(key, len(val))
+		old = it.val.bytes()
 	} else {
-		old = it.val.str
+		if it.val.kind() == kindString {
+			old = it.val.bytes()
+		}
 		c.clear(key, it)
 		c.accessed(it)
 	}
 	switch {
 	case own != nil:
-		it.val.str = own
-	case old != nil && cap(old) >= len(val) && cap(old) <= 2*len(val)+16:
-		it.val.str = append(old[:0], val...)
+		it.val.setBytes(own)
+	case cap(old) >= len(val) && (it.holds(old) || cap(old) <= len(val)+len(val)/4+16):
+		it.val.setBytes(append(old[:0], val...))
 	default:
-		it.val.str = clone(val)
+		ks := c.shard(key).dbs[c.db]
+		it.val.setBytes(append(ks.spares.block(len(val)), val...))
+		if old != nil && !it.holds(old) {
+			ks.keep(old)
+		}
 	}
 	return it
 }
+
+// keep keeps the block of a string that was replaced, for a later one.
+func (ks *keyspace) keep(block []byte) {
+	if ks.spares == nil {
+		ks.spares = new(spares)
+	}
+	ks.spares.keep(block, ks.used/spareShare)
+}
+
+// spareShare is which part of the memory of a keyspace may be spare blocks, as a divisor.
+const spareShare = 32
 
 // clear empties an item that is about to be given another value.
 func (c *call) clear(key []byte, it *item) {
@@ -157,7 +182,7 @@ func (c *call) clear(key []byte, it *item) {
 		ks.expiring.drop(it)
 	}
 	ks.forgetFields(it)
-	it.val.str, it.val.obj, it.val.raw, it.val.plain = nil, nil, false, false
+	it.val.setString(nil, formString)
 }
 
 // remove deletes key, which must exist.

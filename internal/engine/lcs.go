@@ -4,7 +4,7 @@ package engine
 // programming.
 func cmdLcs(c *call) {
 	x, y := c.read(c.args[1]), c.read(c.args[2])
-	if x != nil && x.val.obj != nil || y != nil && y.val.obj != nil {
+	if x != nil && x.val.kind() != kindString || y != nil && y.val.kind() != kindString {
 		c.err("ERR The specified keys must contain string values")
 		return
 	}
@@ -36,10 +36,10 @@ func cmdLcs(c *call) {
 	}
 	var a, b []byte
 	if x != nil {
-		a = x.val.str
+		a = x.val.bytes()
 	}
 	if y != nil {
-		b = y.val.str
+		b = y.val.bytes()
 	}
 	if uint64(len(a)+1)*uint64(len(b)+1) > maxString/4 {
 		c.err("ERR Insufficient memory, transient memory for LCS exceeds proto-max-bulk-len")

@@ -4,15 +4,6 @@ import (
 	"strings"
 )
 
-func newList() *object {
-	o := &struct {
-		object
-		list
-	}{object: object{kind: kindList}}
-	o.v = &o.list
-	return &o.object
-}
-
 // getList returns the list of key, nil when there is none; ok is false when an
 // error was written.
 func (c *call) getList(it *item) (l *list, ok bool) {

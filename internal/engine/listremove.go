@@ -77,7 +77,7 @@ func removals(count int64) int64 {
 
 // withoutEqual returns a copy without the elements that removeEqual would remove.
 func (l *list) withoutEqual(s string, count int64, work func(int)) (rest *list, removed int) {
-	rest = newList().v.(*list)
+	rest = new(list)
 	limit := removals(count)
 	keep := func(v string) bool {
 		work(stepsPerElement + len(v)/bytesPerStep)

@@ -4,6 +4,9 @@ import (
 	"crypto/sha1"
 	"encoding/hex"
 	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -210,5 +213,33 @@ func TestFrequency(t *testing.T) {
 	clock.advance(1000 * time.Hour)
 	if n := freq(); n != 0 {
 		t.Errorf("much later it is %d", n)
+	}
+}
+
+// TestShortStringsAreCounted: a key that has its value in the same allocation counts as what that takes. It is measured
+// in a process of its own, where no garbage of other tests goes meanwhile.
+func TestShortStringsAreCounted(t *testing.T) {
+	const alone = "REDOUBT_TEST_ALONE"
+	if os.Getenv(alone) == "" {
+		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
+		cmd.Env = append(os.Environ(), alone+"=1")
+		if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "--- PASS: "+t.Name()) {
+			t.Errorf("%v:\n%s", err, out)
+		}
+		return
+	}
+	const n = 100_000
+	for _, width := range []int{6, 12, 16, 20, 30, 40} {
+		e := open(t, Options{})
+		s := e.Session()
+		before := liveBytes()
+		for i := range n {
+			run(s, fmt.Sprintf("INCR %0*d", width, i))
+		}
+		held := liveBytes() - before
+		if counted := e.UsedMemory(); float64(counted) < .95*float64(held) || float64(counted) > 1.01*float64(held) {
+			t.Errorf("keys of %d bytes: %d bytes counted for each, %d held", width, counted/n, held/n)
+		}
+		runtime.KeepAlive(e)
 	}
 }

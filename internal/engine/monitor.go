@@ -60,8 +60,12 @@ func (c *call) monitor(args [][]byte) {
 	}
 	now := c.e.clock.Now().UnixMicro()
 	line := fmt.Appendf(nil, "+%d.%06d [%d %s]", now/1e6, now%1e6, c.db, from)
-	for _, a := range args {
+	hidden := secrets(c.cmd, args)
+	for i, a := range args {
 		line = append(line, ' ')
+		if i < slowArgs && hidden[i] {
+			a = []byte("(redacted)")
+		}
 		line = appendQuoted(line, a)
 	}
 	line = append(line, '\r', '\n')

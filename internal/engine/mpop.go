@@ -45,7 +45,7 @@ func (c *call) mpop(m *multiPop, at int, timeout time.Duration, blocking bool) {
 	switch {
 	case !ok:
 	case it != nil:
-		count = min(count, int64(it.val.obj.v.(interface{ len() int }).len()))
+		count = min(count, int64(it.val.len()))
 		c.array(2)
 		c.bulk(key)
 		c.array(int(count))

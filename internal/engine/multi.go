@@ -359,7 +359,7 @@ func (c *call) runQueued() {
 		return
 	}
 	if len(c.w) > from && c.w[from] == '-' {
-		c.e.errors.count(c.w[from:])
+		c.s.countError(c.w[from:])
 	}
 	if c.s.tracker.Load() != nil {
 		c.remember()

@@ -1,39 +1,35 @@
 package engine
 
-import "github.com/redoubt-go/redoubt/internal/stream"
-
 // encoding names how Redis 7.0 would store the value, which is also how it is
 // stored here, but for small sets of words and for lists.
 func (v *value) encoding() string {
-	if v.obj == nil {
-		switch _, ok := parseInt(v.str); {
-		case v.raw || len(v.str) > 44:
+	switch v.form {
+	case formString, formRaw, formPlain:
+		switch _, ok := parseInt(v.bytes()); {
+		case v.form == formRaw || v.n > 44:
 			return "raw"
-		case ok && !v.plain:
+		case ok && v.form != formPlain:
 			return "int"
 		}
 		return "embstr"
-	}
-	switch o := v.obj.v.(type) {
-	case *hash:
-		if o.big == nil {
+	case formPackedHash, formPackedZset:
+		return "listpack"
+	case formHash:
+		if v.asHash().many() == nil {
 			return "listpack"
 		}
 		return "hashtable"
-	case *set:
-		if o.isInts() {
-			return "intset"
-		}
+	case formInts16, formInts32, formInts64:
+		return "intset"
+	case formWords, formSet:
 		return "hashtable"
-	case *zset:
-		if !o.large() {
-			return "listpack"
-		}
+	case formZset:
 		return "skiplist"
-	case *stream.Stream:
+	case formStream:
 		return "stream"
+	default:
+		return "quicklist"
 	}
-	return "quicklist"
 }
 
 // object looks up the key of an OBJECT command without touching it.
@@ -56,7 +52,7 @@ func cmdObjectRefcount(c *call) {
 	if it == nil {
 		return
 	}
-	if n, ok := parseInt(it.val.str); it.val.obj == nil && ok && !it.val.raw && n >= 0 && n < 10000 && !c.e.memory.sharesNoValues() {
+	if n, ok := parseInt(it.val.bytes()); it.val.kind() == kindString && ok && it.val.form != formRaw && n >= 0 && n < 10000 && !c.e.memory.sharesNoValues() {
 		c.int(1<<31 - 1) // Redis shares small integers
 		return
 	}

@@ -12,11 +12,15 @@ import (
 // they are valid until it changes.
 type packed []byte
 
-// length reads a varint at i.
+// length reads a varint at i. It is small enough to be inlined.
 func (p packed) length(i int) (n, next int) {
-	if b := p[i]; b < 0x80 {
-		return int(b), i + 1
+	if n, next = int(p[i]), i+1; n >= 0x80 {
+		n, next = p.longLength(i)
 	}
+	return n, next
+}
+
+func (p packed) longLength(i int) (n, next int) {
 	v, size := binary.Uvarint(p[i:])
 	return int(v), i + size //nolint:gosec // was an int
 }

@@ -39,6 +39,14 @@ func (p *pausing) begin(d time.Duration, all bool) { //nolint:revive // the para
 	p.now.Store(next)
 }
 
+// active returns the pause that is on, or nil. Keys don't expire meanwhile, as that would write.
+func (p *pausing) active() *pause {
+	if now := p.now.Load(); now != nil && time.Until(now.until) > 0 {
+		return now
+	}
+	return nil
+}
+
 func (p *pausing) end() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -158,5 +166,6 @@ const maxPause = 100 * 365 * 24 * time.Hour
 
 func cmdClientUnpause(c *call) {
 	c.e.pausing.end()
+	c.e.sweeper.wake(c.e, c.time())
 	c.ok()
 }

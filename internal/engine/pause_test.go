@@ -125,3 +125,26 @@ func TestPauseEnds(t *testing.T) {
 		}
 	}
 }
+
+// TestKeysStayDuringPause: a key whose time is over is gone for readers, but it isn't deleted before the pause ends,
+// because that would write. Then it is.
+func TestKeysStayDuringPause(t *testing.T) {
+	clock := newFakeClock()
+	e := open(t, Options{Clock: clock})
+	s := e.Session()
+	defer s.Close()
+	run(s, "SET k v PX 10")
+	run(s, "SET l v PX 10")
+	run(s, "CLIENT PAUSE 100000 WRITE")
+	clock.advance(time.Second)
+	e.sweep()
+	want(t, s, "GET k", "$-1\r\n")
+	want(t, s, "EXISTS k", ":0\r\n")
+	if n := e.stats.expired.Load(); n != 0 {
+		t.Errorf("%d keys were deleted during the pause", n)
+	}
+	run(s, "CLIENT UNPAUSE")
+	want(t, s, "GET k", "$-1\r\n")
+	clock.advance(time.Second)
+	await.Soon(t, "the sweeper deletes the other key", func() bool { return e.stats.expired.Load() == 2 })
+}

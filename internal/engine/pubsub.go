@@ -301,6 +301,10 @@ func (c *call) unsubscribe(t topic) {
 
 // names replies with the names in m that match the optional pattern.
 func (c *call) channelNames(m map[string]map[*Session]struct{}) {
+	if len(c.args) > 3 {
+		c.unknownForm()
+		return
+	}
 	c.e.pubsub.mu.RLock()
 	names := slices.Collect(maps.Keys(m))
 	c.e.pubsub.mu.RUnlock()

@@ -72,9 +72,5 @@ func (e *Engine) panicked(what, name string, r any) {
 // empty reports whether the value is a collection of nothing, which no key
 // holds once its command has ended.
 func (v *value) empty() bool {
-	if v.obj == nil {
-		return false
-	}
-	c, ok := v.obj.v.(interface{ len() int })
-	return ok && c.len() == 0
+	return v.kind() != kindString && v.kind() != kindStream && v.len() == 0
 }

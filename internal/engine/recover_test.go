@@ -128,7 +128,7 @@ func init() {
 	addCommand("breaks", "del", func(c *call) {
 		it := c.write(c.args[1])
 		c.changed(c.args[1])
-		it.val.obj = &object{kind: kindList}
+		it.val.become(&value{form: formList})
 	})
 }
 

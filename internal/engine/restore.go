@@ -5,7 +5,6 @@ import (
 	"math"
 
 	"github.com/redoubt-go/redoubt/internal/rdb"
-	"github.com/redoubt-go/redoubt/internal/stream"
 )
 
 // cmdDump replies with the value in the format of Redis 7.0's RDB files, and with a hash whose
@@ -41,44 +40,43 @@ func (c *call) roomFor(v *rdb.Value) {
 
 // export returns the value in a form that shares memory with it.
 func (v *value) export(work func(steps int)) *rdb.Value {
-	if v.obj == nil {
-		return &rdb.Value{Kind: rdb.String, Str: v.str}
-	}
-	if v.obj.kind == kindStream {
-		return &rdb.Value{Kind: rdb.Stream, Stream: v.obj.v.(*stream.Stream)}
-	}
-	n := v.length()
+	n := v.len()
 	out := &rdb.Value{Elements: make([][]byte, 0, n)}
-	switch o := v.obj.v.(type) {
-	case *list:
+	switch v.kind() {
+	case kindString:
+		return &rdb.Value{Kind: rdb.String, Str: v.bytes()}
+	case kindStream:
+		return &rdb.Value{Kind: rdb.Stream, Stream: v.asStream()}
+	case kindList:
 		out.Kind = rdb.List
-		o.all(func(s string) bool {
+		v.asList().all(func(s string) bool {
 			work(stepsPerMember)
 			out.Elements = append(out.Elements, view(s))
 			return true
 		})
-	case *set:
+	case kindSet:
 		out.Kind = rdb.Set
-		o.each(func(m []byte) bool {
+		v.asSet().each(func(m []byte) bool {
 			work(stepsPerMember)
-			if o.big == nil {
+			if v.isBytes() {
 				m = clone(m)
 			}
 			out.Elements = append(out.Elements, m)
 			return true
 		})
-	case *zset:
+	case kindZset:
 		out.Kind, out.Scores = rdb.Zset, make([]float64, 0, n)
-		for at := o.first(); at.ok(); at = at.next() {
+		for at := v.asZset().first(); at.ok(); at = at.next() {
 			work(stepsPerMember)
 			out.Elements, out.Scores = append(out.Elements, view(at.member())), append(out.Scores, at.score())
 		}
-	case *hash:
+	case kindHash:
+		h := v.asHash()
 		out.Kind, out.Values = rdb.Hash, make([][]byte, 0, n)
-		o.each(func(name string, f field) bool {
+		h.each(func(name string, f field) bool {
 			work(2 * stepsPerMember)
 			out.Elements, out.Values = append(out.Elements, view(name)), append(out.Values, view(f.value))
-			if o.volatile > 0 {
+			if h.volatile() > 0 {
 				out.Expires = append(out.Expires, f.expire)
 			}
 			return true
@@ -89,40 +87,37 @@ func (v *value) export(work func(steps int)) *rdb.Value {
 
 // imported makes a value from v, which is no string. It returns nil when a member or a field occurs
 // twice, or when a field expires later than any command can set: the log consists of commands.
-func (c *call) imported(v *rdb.Value) *object {
-	var o *object
-	var added int
+func (c *call) imported(v *rdb.Value) *value {
+	out, l := &value{}, c.limits()
 	switch v.Kind {
 	case rdb.Stream:
-		return &object{kindStream, v.Stream}
+		*out = newStream(v.Stream)
+		return out
 	case rdb.List:
-		l := newList()
+		*out = newList()
 		for _, s := range v.Elements {
 			c.workElement(s)
-			l.v.(*list).pushBack(text(s))
+			out.asList().pushBack(text(s))
 		}
-		return l
 	case rdb.Set:
-		o = c.newSet()
+		*out = newSet()
 		for _, m := range v.Elements {
 			c.workElement(m)
-			o.v.(*set).add(m)
+			out.asSet().add(l, m)
 		}
-		added = o.v.(*set).len()
 	case rdb.Zset:
-		o = c.newZset()
+		*out = newZset()
 		for i, m := range v.Elements {
 			c.workElement(m)
-			o.v.(*zset).set(m, v.Scores[i])
+			out.asZset().set(l, m, v.Scores[i])
 		}
-		added = o.v.(*zset).len()
 	default:
-		o = c.newHash()
-		h := o.v.(*hash)
+		*out = newHash()
+		h := out.asHash()
 		for i, name := range v.Elements {
 			c.workElement(name)
 			c.workElement(v.Values[i])
-			h.set(name, v.Values[i])
+			h.set(l, name, v.Values[i])
 			if v.Expires != nil {
 				if v.Expires[i] > mostFieldExpire {
 					return nil
@@ -130,12 +125,11 @@ func (c *call) imported(v *rdb.Value) *object {
 				h.setExpire(name, v.Expires[i])
 			}
 		}
-		added = h.len()
 	}
-	if added != len(v.Elements) {
+	if out.len() != len(v.Elements) {
 		return nil
 	}
-	return o
+	return out
 }
 
 // restoreOptions are the options of RESTORE.
@@ -224,18 +218,19 @@ func cmdRestore(c *call) {
 		c.err(restoreError(err))
 		return
 	}
-	var obj *object
-	var str []byte
+	var from item
 	if v.Kind != rdb.String {
-		if obj = c.imported(v); obj == nil {
+		made := c.imported(v)
+		if made == nil {
 			c.err(restoreError(rdb.ErrFormat))
 			return
 		}
+		from.val = *made
 	} else if len(v.Str) > maxString {
 		c.err(restoreError(rdb.ErrFormat))
 		return
 	} else {
-		str = c.copied(v.Str)
+		from.val.setBytes(c.copied(v.Str))
 	}
 	if old != nil {
 		c.remove(key)
@@ -252,7 +247,6 @@ func cmdRestore(c *call) {
 		}
 		return
 	}
-	from := item{val: value{obj: obj, str: str}}
 	it := c.adopt(key, &from, at)
 	switch counts := c.e.memory.counts.Load(); {
 	case counts && o.freq >= 0:

@@ -3,6 +3,7 @@ package engine
 import (
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/redoubt-go/redoubt/internal/glob"
 )
@@ -48,28 +49,43 @@ func (o *scanOptions) matches(name string) bool {
 	return o.pattern == nil || glob.Match(o.pattern, view(name))
 }
 
-// scanArgs reads the cursor at args[at] and the options behind it.
-func (c *call) scanArgs(at int) (cursor uint64, o scanOptions, ok bool) {
-	o.count = 10
-	cursor, err := strconv.ParseUint(string(c.args[at]), 10, 64)
+// scanCursor reads a cursor as C's strtoul does, but for white space: none at all is 0, and there may be a sign.
+func (c *call) scanCursor(at int) (cursor uint64, ok bool) {
+	text, _, _ := strings.Cut(string(c.args[at]), "\x00")
+	if text == "" {
+		return 0, true
+	}
+	digits, negative := strings.CutPrefix(text, "-")
+	if !negative {
+		digits = strings.TrimPrefix(text, "+")
+	}
+	cursor, err := strconv.ParseUint(digits, 10, 64)
 	if err != nil {
 		c.err("ERR invalid cursor")
-		return 0, o, false
 	}
-	for i := at + 1; i < len(c.args); i += 2 {
+	if negative {
+		cursor = -cursor
+	}
+	return cursor, err == nil
+}
+
+// scanOptions reads the options from args[at] on. Only SCAN has them at 2, and the option TYPE.
+func (c *call) scanOptions(at int) (o scanOptions, ok bool) {
+	o.count = 10
+	for i := at; i < len(c.args); i += 2 {
 		a := c.args[i]
 		switch {
 		case i+1 == len(c.args):
 			c.syntax()
-			return 0, o, false
+			return o, false
 		case is(a, "count"):
 			n, ok := c.argInt(c.args[i+1])
 			if !ok {
-				return 0, o, false
+				return o, false
 			}
 			if n < 1 {
 				c.syntax()
-				return 0, o, false
+				return o, false
 			}
 			o.count = int(min(n, 1<<30))
 		case is(a, "match"):
@@ -77,14 +93,14 @@ func (c *call) scanArgs(at int) (cursor uint64, o scanOptions, ok bool) {
 			if string(o.pattern) == "*" {
 				o.pattern = nil
 			}
-		case is(a, "type") && at == 1:
+		case is(a, "type") && at == 2:
 			o.kind = string(c.args[i+1])
 		default:
 			c.syntax()
-			return 0, o, false
+			return o, false
 		}
 	}
-	return cursor, o, true
+	return o, true
 }
 
 // scanDict goes on until f was called count times, or many buckets were empty.
@@ -118,7 +134,11 @@ func (c *call) endScan(at later, next uint64, n int) {
 // cmdScan goes through one shard after the other, with the lock of one at a
 // time. The low byte of the cursor is the shard, the rest the cursor in it.
 func cmdScan(c *call) {
-	cursor, opts, ok := c.scanArgs(1)
+	cursor, ok := c.scanCursor(1)
+	if !ok {
+		return
+	}
+	opts, ok := c.scanOptions(2)
 	if !ok {
 		return
 	}

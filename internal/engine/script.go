@@ -24,6 +24,7 @@ type scriptHost struct {
 	running  *scriptRun // run, while it is Lua that runs
 	tx       Tx
 	reply    []byte
+	failed   []byte      // the last error of a command, which is counted already
 	held     int         // bytes of reply, reserved from the memory of all scripts
 	long     bool        // the last command took so
 	argv     [][]byte    // of a native's command
@@ -126,6 +127,7 @@ func (h *scriptHost) onLua(keys, args [][]byte, name string, run func(lua.Invoca
 	for _, a := range args {
 		h.args = append(h.args, text(a))
 	}
+	h.failed = h.failed[:0]
 	c.timeFromNow() // a native left it to the script
 	inv := lua.Invocation{Host: h, Keys: h.keys, Args: h.args, Interrupt: &h.run.interrupt, Long: c.e.waker.wake}
 	if t := c.e.opts.ScriptTimeout; t >= 0 {
@@ -147,6 +149,9 @@ func (h *scriptHost) onLua(keys, args [][]byte, name string, run func(lua.Invoca
 	// The error is the reply too.
 	if err := run(inv); errors.Is(err, lua.ErrInternal) {
 		c.e.panicked("script", name, err)
+	}
+	if len(c.w) > from && c.w[from] != '-' {
+		h.failed = h.failed[:0]
 	}
 	if c.unfit != "" {
 		c.refuseReply(from, c.unfit)
@@ -200,6 +205,10 @@ func (h *scriptHost) Call(args [][]byte, r *lua.Reply) {
 		p = resp.RESP3
 	}
 	h.reply = h.command(h.reply[:0], p, args)
+	if h.reply[0] == '-' {
+		h.outer.e.errors.count(h.reply)
+		h.failed = append(h.failed[:0], h.reply[:len(h.reply)-len("\r\n")]...)
+	}
 	if cap(h.reply) <= maxIdleReply {
 		passReply(h.reply, r)
 	} else {

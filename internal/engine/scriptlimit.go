@@ -105,14 +105,18 @@ func (rs *scriptRuns) find(limit func() time.Duration) {
 	}
 }
 
-// kill stops the slow runs that have written nothing: scripts of EVAL, or functions. other reports
-// whether there are slow runs of the other kind.
+// killable is how long a run takes before it can be killed, if it isn't slow before. Redis answers the command once the
+// run is slow. Here it is answered meanwhile, and must not hit a run that is short.
+const killable = 100 * time.Millisecond
+
+// kill stops the killable runs that have written nothing: scripts of EVAL, or functions. other reports
+// whether there are killable runs of the other kind.
 func (rs *scriptRuns) kill(eval bool) (killed, unkillable int, other bool) { //nolint:revive // the parameter is what to kill
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
 	for r := range rs.runs {
 		switch {
-		case r.slow == nil:
+		case r.slow == nil && time.Since(r.began) < killable:
 		case r.wrote.Load():
 			unkillable++
 		case eval != (r.function == ""):
@@ -140,11 +144,17 @@ func (rs *scriptRuns) function() (longest *scriptRun, eval bool) {
 	return longest, eval
 }
 
-// stats returns the name of the slow function that has run for longest, its command, and when it began.
+// stats returns the name of the function that has run for longest, its command, and when it began. eval reports whether
+// a script of EVAL is slow.
 func (rs *scriptRuns) stats() (name string, command [][]byte, since time.Time, eval bool) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
 	r, eval := rs.function()
+	for other := range rs.runs { // also runs that are not slow
+		if other.function != "" && (r == nil || other.began.Before(r.began)) {
+			r = other
+		}
+	}
 	if r == nil {
 		return "", nil, since, eval
 	}

@@ -44,6 +44,7 @@ type Session struct {
 	pushProto atomic.Uint32 // proto, for publishers
 	host      *scriptHost   // nil before the first script
 	limits    Limits        // nil: none
+	outer     OuterSettings // nil: none
 
 	lastCommand *command // the command that lastName names, as the client writes it
 	lastName    [rediscmd.MaxName]byte
@@ -58,6 +59,8 @@ type Session struct {
 
 	seen  uint64 // the position in the log that the replies depend on
 	later bool   // SyncLater was called
+
+	loaded byte // by Prefetch, so that the compiler leaves its loads
 
 	stripe  int           // of commandStats
 	as      *commandStats // of the command for which scripts run: see Begin; nil: none
@@ -125,6 +128,9 @@ type Limits = func(digest string, keys [][]byte) (asks, runs func(args [][]byte)
 
 // SetLimits sets the limits of scripts. The engine calls l when a script begins, in the goroutine that runs it.
 func (s *Session) SetLimits(l Limits) { s.limits = l }
+
+// SetOuter sets what has the [OuterSettings] of the session's client. Call it before the session runs commands.
+func (s *Session) SetOuter(o OuterSettings) { s.outer = o }
 
 // DB returns the number of the selected database.
 func (s *Session) DB() int { return s.db }
@@ -276,7 +282,7 @@ func (c *call) done() ([]byte, *Wait, bool) {
 		w = s.synced(w, c.from)
 	}
 	if len(w) > c.from && w[c.from] == '-' {
-		s.e.errors.count(w[c.from:])
+		s.countError(w[c.from:])
 	}
 	if s.replies != repliesOn {
 		w = c.silence(w, wait)

@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strconv"
+	"unsafe"
 
 	"github.com/redoubt-go/redoubt/internal/sizeclass"
 )
@@ -11,14 +12,7 @@ import (
 // A set is a sorted array of integers while it has nothing but integers and is
 // small. A small one with other members has them packed in the order of
 // insertion, and is searched from end to end. A larger one is a dict.
-type set struct {
-	limits *limits
-	packed packed // integers or words
-	big    *bigSet
-	few    int32 // members that are packed
-	width  uint8 // bytes of an integer, 0 when there was none
-	words  bool  // no integers
-}
+type set struct{ value }
 
 // A bigSet is a dict of members.
 type bigSet struct {
@@ -33,24 +27,27 @@ const (
 	longestWord = 64
 )
 
-func (c *call) newSet() *object { return &object{kindSet, &set{limits: c.e.config.limits.Load()}} }
+// isInts says whether the set is in a form for integers.
+func (s *set) isInts() bool { return s.form <= formInts64 }
 
-// isInts says whether the set is in the form for integers.
-func (s *set) isInts() bool { return s.big == nil && !s.words }
+func (s *set) isWords() bool { return s.form == formWords }
 
-func (s *set) len() int {
-	if s.big != nil {
-		return s.big.len()
+// big returns the members of a large set, nil for a small one.
+func (s *set) big() *bigSet {
+	if s.form == formSet {
+		return (*bigSet)(s.p)
 	}
-	return int(s.few)
+	return nil
 }
+
+func (s *set) packed() packed { return s.bytes() }
 
 func (s *set) has(m []byte) bool {
 	switch {
-	case s.big != nil:
-		return s.big.get(m) != nil
-	case s.words:
-		at, _ := s.packed.findWord(m)
+	case s.form == formSet:
+		return s.big().get(m) != nil
+	case s.isWords():
+		at, _ := s.packed().findWord(m)
 		return at >= 0
 	}
 	n, ok := parseInt(m)
@@ -61,32 +58,32 @@ func (s *set) has(m []byte) bool {
 	return found
 }
 
-func (s *set) add(m []byte) bool {
+func (s *set) add(l *limits, m []byte) bool {
 	if s.isInts() {
 		if n, ok := parseInt(m); ok {
 			i, found := s.search(n)
 			if found {
 				return false
 			}
-			if int(s.few) < s.limits.setEntries {
+			if s.len() < min(l.setEntries, mostPacked) {
 				s.insert(i, n)
 				return true
 			}
 		}
-		s.convert(int(s.few) < mostWords && len(m) <= longestWord)
+		s.convert(s.len() < mostWords && len(m) <= longestWord)
 	}
-	if s.words {
-		if at, _ := s.packed.findWord(m); at >= 0 {
+	if s.isWords() {
+		if at, _ := s.packed().findWord(m); at >= 0 {
 			return false
 		}
 		if s.few < mostWords && len(m) <= longestWord {
-			s.packed = s.packed.putWord(m)
+			s.setBytes(s.packed().putWord(m))
 			s.few++
 			return true
 		}
 		s.convert(false)
 	}
-	return s.big.add(m)
+	return s.big().add(m)
 }
 
 func (b *bigSet) add(m []byte) bool {
@@ -99,38 +96,40 @@ func (b *bigSet) add(m []byte) bool {
 
 // convert takes the set to a form for more: of words, or of any members.
 func (s *set) convert(words bool) {
-	to := &set{limits: s.limits, words: words}
-	if !words {
-		to.big = &bigSet{}
-	}
+	var bytes packed
+	big := &bigSet{}
 	s.each(func(m []byte) bool {
 		if words {
-			to.packed = to.packed.putWord(m)
+			bytes = bytes.putWord(m)
 		} else {
-			to.big.add(m)
+			big.add(m)
 		}
 		return true
 	})
 	if words {
-		to.few = s.few
+		s.form = formWords
+		s.setBytes(bytes)
+		return
 	}
-	*s = *to
+	s.become(newBigSet(big))
 }
+
+func newBigSet(b *bigSet) *value { return &value{form: formSet, p: unsafe.Pointer(b)} }
 
 func (s *set) remove(m []byte) bool {
 	switch {
-	case s.big != nil:
-		if s.big.remove(m) == nil {
+	case s.form == formSet:
+		if s.big().dict.remove(m) == nil {
 			return false
 		}
-		s.big.bytes -= sizeclass.Of(len(m))
+		s.big().bytes -= sizeclass.Of(len(m))
 		return true
-	case s.words:
-		at, next := s.packed.findWord(m)
+	case s.isWords():
+		at, next := s.packed().findWord(m)
 		if at < 0 {
 			return false
 		}
-		s.packed = s.packed.splice(at, next, 0)
+		s.setBytes(s.packed().splice(at, next, 0))
 	default:
 		n, ok := parseInt(m)
 		if !ok {
@@ -140,8 +139,8 @@ func (s *set) remove(m []byte) bool {
 		if !found {
 			return false
 		}
-		w := int(s.width)
-		s.packed = s.packed.splice(i*w, (i+1)*w, 0)
+		w := s.width()
+		s.setBytes(s.packed().splice(i*w, (i+1)*w, 0))
 	}
 	s.few--
 	return true
@@ -151,11 +150,12 @@ func (s *set) remove(m []byte) bool {
 // during the call only.
 func (s *set) each(f func(m []byte) bool) {
 	switch {
-	case s.big != nil:
-		s.big.each(func(e *entry[struct{}]) bool { return f(view(e.key)) })
-	case s.words:
-		for at := 0; at < len(s.packed); {
-			m, next := s.packed.word(at)
+	case s.form == formSet:
+		s.big().each(func(e *entry[struct{}]) bool { return f(view(e.key)) })
+	case s.isWords():
+		p := s.packed()
+		for at := 0; at < len(p); {
+			m, next := p.word(at)
 			if !f(m) {
 				return
 			}
@@ -163,8 +163,8 @@ func (s *set) each(f func(m []byte) bool) {
 		}
 	default:
 		var buf [24]byte
-		for i := range s.few {
-			if !f(appendInt(buf[:0], s.int(int(i)))) {
+		for i := range s.len() {
+			if !f(appendInt(buf[:0], s.int(i))) {
 				return
 			}
 		}
@@ -174,18 +174,18 @@ func (s *set) each(f func(m []byte) bool) {
 // random returns a member, each with the same probability. It is valid until
 // the set is changed.
 func (s *set) random() (m string) {
-	if s.big != nil {
-		return s.big.random().key
+	if b := s.big(); b != nil {
+		return b.random().key
 	}
-	left := rand.IntN(int(s.few))
-	if !s.words {
+	left := rand.IntN(s.len())
+	if s.isInts() {
 		return strconv.FormatInt(s.int(left), 10)
 	}
-	at := 0
+	p, at := s.packed(), 0
 	for ; left > 0; left-- {
-		_, at = s.packed.word(at)
+		_, at = p.word(at)
 	}
-	word, _ := s.packed.word(at)
+	word, _ := p.word(at)
 	return text(word)
 }
 
@@ -204,15 +204,15 @@ func (s *set) sample(n int, f func(m []byte)) {
 
 // without returns a copy that lacks n members, every choice as likely, and calls f for each of
 // these.
-func (s *set) without(n int, work func(int), f func(m []byte)) *set {
-	left, rest := s.len(), &set{limits: s.limits}
+func (s *set) without(l *limits, n int, work func(int), f func(m []byte)) *set {
+	left, rest := s.len(), &set{newSet()}
 	s.each(func(m []byte) bool {
 		work(2 * stepsPerMember)
 		if rand.IntN(left) < n {
 			f(m)
 			n--
 		} else {
-			rest.add(m)
+			rest.add(l, m)
 		}
 		left--
 		return true
@@ -220,18 +220,19 @@ func (s *set) without(n int, work func(int), f func(m []byte)) *set {
 	return rest
 }
 
-func (s *set) clone(work func(int)) *set {
-	c := *s
-	c.packed = slices.Clone(s.packed)
-	if s.big != nil {
-		c.big = &bigSet{}
-		s.each(func(m []byte) bool {
-			work(stepsPerMember)
-			c.big.add(m)
-			return true
-		})
+func (s *set) clone(work func(int)) *value {
+	big := &bigSet{}
+	if s.form != formSet {
+		c := &value{form: s.form, few: s.few}
+		c.setBytes(slices.Clone(s.bytes()))
+		return c
 	}
-	return &c
+	s.each(func(m []byte) bool {
+		work(stepsPerMember)
+		big.add(m)
+		return true
+	})
+	return newBigSet(big)
 }
 
 // reserve makes a new set ready for members, if they fit. One that is empty again
@@ -240,21 +241,21 @@ func (s *set) reserve(members [][]byte) {
 	if s.len() > 0 || !s.isInts() || len(members) < 2 || len(members) > mostWords {
 		return
 	}
-	words, ints, width := 0, true, 0
+	words, ints, width := 0, true, 2
 	for _, m := range members {
 		if len(m) > longestWord {
 			return
 		}
 		words += lengthBytes(len(m)) + len(m)
 		if n, ok := parseInt(m); ok {
-			width = max(width, int(intWidth(n)))
+			width = max(width, intWidth(n))
 		} else {
 			ints = false
 		}
 	}
-	if s.words = !ints; ints {
-		s.width = uint8(width) //nolint:gosec // at most 8
+	if s.form = formWords; ints {
+		s.form = intForm(width)
 		words = width * len(members)
 	}
-	s.packed = s.packed.reserve(words)
+	s.setBytes(s.packed().reserve(words))
 }

@@ -15,6 +15,7 @@ import (
 type setRun struct {
 	t    testing.TB
 	s    *set
+	l    *limits
 	want map[string]bool
 	in   []byte
 	not  bool // what OBJECT ENCODING says is not intset
@@ -52,10 +53,10 @@ func (r *setRun) step(longest int) {
 		if r.s.len() == 0 && op < 3 {
 			r.s.reserve([][]byte{[]byte(m), []byte(m)})
 		}
-		if r.s.add([]byte(m)) == there {
+		if r.s.add(r.l, []byte(m)) == there {
 			r.t.Fatalf("add of %q says %v", m, there)
 		}
-		if !there && (!isInt || len(r.want) >= r.s.limits.setEntries) {
+		if !there && (!isInt || len(r.want) >= r.l.setEntries) {
 			r.not = true
 		}
 		r.want[m] = true
@@ -65,7 +66,7 @@ func (r *setRun) step(longest int) {
 		}
 		delete(r.want, m)
 	case op == 14:
-		r.s = r.s.clone(func(int) {})
+		r.s = r.s.clone(func(int) {}).asSet()
 	default:
 		n := 0
 		r.s.sample(1+len(r.want)/2, func(m []byte) { n += int(b2i(r.want[string(m)])) })
@@ -112,7 +113,7 @@ func TestSetAgainstMap(t *testing.T) {
 	steps := randtest.Watch(t)
 	for seed := range uint64(60) {
 		r := rand.New(rand.NewPCG(seed, 5)) //nolint:gosec // to be repeated
-		run := setRun{t: t, want: map[string]bool{}, s: &set{limits: &limits{setEntries: int(seed) * 3}}}
+		run := setRun{t: t, want: map[string]bool{}, s: &set{newSet()}, l: &limits{setEntries: int(seed) * 3}}
 		for range 600 {
 			run.in = []byte{byte(r.Uint32()), byte(r.Uint32()), byte(r.Uint32()), byte(r.Uint32()), byte(r.Uint32())}
 			in := run.in
@@ -122,8 +123,8 @@ func TestSetAgainstMap(t *testing.T) {
 			}
 			switch {
 			case run.s.isInts():
-				forms["integers of "+strconv.Itoa(int(run.s.width))]++
-			case run.s.words:
+				forms["integers of "+strconv.Itoa(run.s.width())]++
+			case run.s.isWords():
 				forms["words"]++
 			default:
 				forms["dict"]++
@@ -141,7 +142,7 @@ func FuzzSet(f *testing.F) {
 	f.Add([]byte("\x00\x01\x00\x07\x00\x01\x02\x00\x08\x00"), uint16(3))
 	f.Add([]byte(strings.Repeat("\x07\x01\x00\x09\x05\x04", 40)), uint16(512))
 	f.Fuzz(func(t *testing.T, in []byte, entries uint16) {
-		run := setRun{t: t, want: map[string]bool{}, in: in[:min(len(in), 2000)], s: &set{limits: &limits{setEntries: int(entries)}}}
+		run := setRun{t: t, want: map[string]bool{}, in: in[:min(len(in), 2000)], s: &set{newSet()}, l: &limits{setEntries: int(entries)}}
 		for len(run.in) > 0 {
 			run.step(2)
 		}

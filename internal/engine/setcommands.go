@@ -26,12 +26,12 @@ func cmdSadd(c *call) {
 		return
 	}
 	if s == nil {
-		s = asSet(c.create(key, c.newSet()))
+		s = asSet(c.create(key, newSet()))
 		s.reserve(c.args[2:])
 	}
 	added := 0
 	for _, m := range c.args[2:] {
-		if s.add(m) {
+		if s.add(c.limits(), m) {
 			added++
 		}
 	}
@@ -95,9 +95,9 @@ func cmdSmove(c *call) {
 		c.removeEmpty(src)
 	}
 	if to == nil {
-		to = asSet(c.create(dst, c.newSet()))
+		to = asSet(c.create(dst, newSet()))
 	}
-	if to.add(m) {
+	if to.add(c.limits(), m) {
 		c.changed(dst)
 		c.notify(eventSet, "sadd", dst)
 	}
@@ -177,10 +177,12 @@ func cmdSpop(c *call) {
 		c.setHead(0)
 		return
 	}
-	count = min(count, int64(s.len()))
-	if len(c.args) == 3 {
-		c.setHead(int(count))
+	if len(c.args) == 2 {
+		c.popMember(key, s)
+		return
 	}
+	count = min(count, int64(s.len()))
+	c.setHead(int(count))
 	gone := [][]byte{[]byte("SREM"), key}
 	pop := func(m []byte) {
 		m = clone(m)
@@ -188,16 +190,17 @@ func cmdSpop(c *call) {
 		gone = append(gone, m)
 	}
 	switch n := int64(s.len()); {
-	case count == n && len(c.args) == 3:
+	case count == n:
 		s.each(func(m []byte) bool {
 			c.work(stepsPerMember)
 			c.bulk(m)
 			return true
 		})
-		*s = set{limits: s.limits}
+		empty := newSet()
+		s.become(&empty)
 		gone = [][]byte{[]byte("DEL"), key}
 	case c.running != nil && count > mostRemoved:
-		*s = *s.without(int(count), c.work, pop)
+		s.become(&s.without(c.limits(), int(count), c.work, pop).value)
 	case count < n/8:
 		for range count {
 			pop(view(s.random()))
@@ -209,12 +212,30 @@ func cmdSpop(c *call) {
 			s.remove(m)
 		}
 	}
+	c.popped(key, s)
+	c.instead(gone...)
+}
+
+// popMember is SPOP without a count.
+func (c *call) popMember(key []byte, s *set) {
+	m := view(s.random())
+	c.bulk(m)
+	if c.journaled() {
+		m = clone(m)
+		c.instead([]byte("SREM"), key, m)
+	} else {
+		c.instead()
+	}
+	s.remove(m)
+	c.popped(key, s)
+}
+
+func (c *call) popped(key []byte, s *set) {
 	c.changed(key)
 	c.notify(eventSet, "spop", key)
 	if s.len() == 0 {
 		c.removeEmpty(key)
 	}
-	c.instead(gone...)
 }
 
 func cmdSrandmember(c *call) {
@@ -254,7 +275,7 @@ func cmdSrandmember(c *call) {
 	case n < 0:
 		c.array(int(-n))
 		draw := s.random
-		if s.words { // read a small one once, not once for each draw
+		if s.isWords() { // read a small one once, not once for each draw
 			all := make([]string, 0, s.len())
 			s.each(func(m []byte) bool { all = append(all, text(m)); return true })
 			draw = func() string { return all[rand.IntN(len(all))] }
@@ -315,10 +336,10 @@ func (c *call) intersect(sets []*set, f func(m []byte) bool) {
 }
 
 func (c *call) combineSets(op byte, sets []*set) *set {
-	out := &set{limits: c.e.config.limits.Load()}
+	out, l := &set{newSet()}, c.limits()
 	add := func(m []byte) bool {
 		c.work(stepsPerMember)
-		out.add(m)
+		out.add(l, m)
 		return true
 	}
 	switch op {
@@ -367,18 +388,19 @@ func (c *call) setStore(op byte, event string) {
 		return
 	}
 	out := c.combineSets(op, sets)
-	c.storeObject(c.args[1], &object{kindSet, out}, out.len(), eventSet, event)
+	c.storeResult(c.args[1], &out.value, eventSet, event)
 }
 
-// storeObject makes key hold the result of an operation, which has n elements,
-// and replies with n. Nothing is stored when it is empty.
-func (c *call) storeObject(key []byte, obj *object, n int, class uint32, event string) {
+// storeResult makes key hold the result of an operation, and replies with its number of elements.
+// Nothing is stored when it has none.
+func (c *call) storeResult(key []byte, v *value, class uint32, event string) {
+	n := v.len()
 	there := c.write(key) != nil
 	if there {
 		c.remove(key)
 	}
 	if n > 0 {
-		c.create(key, obj)
+		c.create(key, *v)
 		c.changed(key)
 		c.notify(class, event, key)
 	} else if there {
@@ -442,11 +464,19 @@ func (c *call) cardLimit(n int) (limit int64, ok bool) {
 }
 
 func cmdSscan(c *call) {
-	cursor, opts, ok := c.scanArgs(2)
+	cursor, ok := c.scanCursor(2)
 	if !ok {
 		return
 	}
 	s, ok := c.getSet(c.read(c.args[1]))
+	if !ok {
+		return
+	}
+	if s == nil {
+		c.endScan(c.begin(), 0, 0) // whatever the options are, as in Redis
+		return
+	}
+	opts, ok := c.scanOptions(3)
 	if !ok {
 		return
 	}
@@ -461,11 +491,10 @@ func cmdSscan(c *call) {
 		return true
 	}
 	switch {
-	case s == nil:
-	case s.big == nil:
+	case s.form != formSet:
 		s.each(emit)
 	default:
-		next = scanDict(&s.big.dict, cursor, opts.count, func(e *entry[struct{}]) { emit(view(e.key)) })
+		next = scanDict(&s.big().dict, cursor, opts.count, func(e *entry[struct{}]) { emit(view(e.key)) })
 	}
 	c.endScan(start, next, n)
 }

@@ -103,34 +103,52 @@ const (
 	slowArgBytes = 128
 )
 
-// secrets returns which arguments the slow log hides: from the first up to the second.
-func secrets(cmd *command, args [][]byte) (hidden [2]int) {
+// secrets returns which of the first arguments the slow log and MONITOR hide.
+func secrets(cmd *command, args [][]byte) (hidden [slowArgs]bool) {
+	hide := func(from, n int) {
+		for i := from; i < min(from+n, len(args), slowArgs); i++ {
+			hidden[i] = true
+		}
+	}
 	switch cmd.Name {
+	case "acl|setuser", "acl|deluser", "acl|getuser":
+		hide(2, len(args))
 	case "auth":
-		return [2]int{1, len(args)}
+		hide(1, len(args))
 	case "config|set":
-		for i := 2; i+1 < len(args); i += 2 {
-			if is(args[i], "masterauth") || is(args[i], "masteruser") {
-				return [2]int{2, len(args)}
+		for i := 2; i < len(args); i += 2 {
+			if is(args[i], "masterauth") || is(args[i], "masteruser") || is(args[i], "requirepass") {
+				hide(i+1, 1)
 			}
 		}
 	case "hello":
-		for i := 2; i+2 < len(args); i++ {
+		for i := 2; i < len(args); i++ {
 			if is(args[i], "auth") {
-				return [2]int{i + 1, i + 3}
+				hide(i+1, 2)
+				break
+			}
+		}
+	case "migrate":
+		for i := 6; i < len(args) && !is(args[i], "keys"); i++ {
+			if is(args[i], "auth") {
+				hide(i+1, 1)
+				i++
+			} else if is(args[i], "auth2") {
+				hide(i+1, 2)
+				i += 2
 			}
 		}
 	}
 	return hidden
 }
 
-func shorten(args [][]byte, hidden [2]int) []string {
+func shorten(args [][]byte, hidden [slowArgs]bool) []string {
 	short := make([]string, 0, min(len(args), slowArgs))
 	for i, a := range args {
 		switch {
 		case i == slowArgs-1 && len(args) > slowArgs:
 			return append(short, fmt.Sprintf("... (%d more arguments)", len(args)-i))
-		case i >= hidden[0] && i < hidden[1]:
+		case hidden[i]:
 			short = append(short, "(redacted)")
 		case len(a) > slowArgBytes:
 			short = append(short, string(a[:slowArgBytes])+"... ("+strconv.Itoa(len(a)-slowArgBytes)+" more bytes)")

@@ -186,7 +186,7 @@ func (c *call) pattern(pattern, element []byte) []byte {
 	case it == nil:
 		return nil
 	case name == nil && it.val.kind() == kindString:
-		return clone(it.val.str)
+		return clone(it.val.bytes())
 	case name != nil && it.val.kind() == kindHash:
 		if f, ok := asHash(it).get(name); ok {
 			return []byte(f.value)
@@ -213,14 +213,14 @@ func (c *call) sortReply(q *sortQuery, elements []sortElement) {
 		}
 		return
 	}
-	obj := newList()
-	l := obj.v.(*list)
+	out := newList()
+	l := out.asList()
 	for _, e := range elements {
 		for _, p := range get {
 			l.pushBack(text(c.pattern(p, e.val)))
 		}
 	}
-	c.storeObject(q.store, obj, l.len(), eventList, "sortstore")
+	c.storeResult(q.store, &out, eventList, "sortstore")
 	if c.dirty > 0 { // a set has another order in another process
 		c.logState(q.store)
 	}

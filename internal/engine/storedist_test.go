@@ -10,14 +10,15 @@ import (
 	"github.com/redoubt-go/redoubt/internal/resp"
 )
 
-// STOREDIST stores the same distances as Redis, except the last digits: the sine functions of C and Go
-// differ.
+// STOREDIST stores the same distances as Redis, except one in some hundred: C's sine, cosine and arcsine are not always
+// correctly rounded, and the engine's are. Then the last bits differ.
 func TestStoreDist(t *testing.T) {
 	p := newPair(t, resp.RESP2)
 	rng := rand.New(rand.NewPCG(1, 1))
 	for i := range 300 {
 		p.do(split("GEOADD {t}a " + coordinate(rng, 180) + " " + coordinate(rng, 85) + " m" + strconv.Itoa(i)))
 	}
+	differ, all := 0, 0
 	for range 50 {
 		at := coordinate(rng, 180) + " " + coordinate(rng, 85)
 		p.do(split("GEOSEARCHSTORE {t}b {t}a FROMLONLAT " + at + " BYRADIUS 9000 km STOREDIST"))
@@ -31,13 +32,18 @@ func TestStoreDist(t *testing.T) {
 		}
 		for i := range gots {
 			a, b := string(gots[i]), string(wants[i])
-			if i%2 == 1 && math.Abs(score(t, a)/score(t, b)-1) < 1e-13 {
+			all += i % 2
+			if i%2 == 1 && a != b && math.Abs(score(t, a)/score(t, b)-1) < 1e-15 {
+				differ++
 				continue
 			}
 			if a != b {
 				t.Errorf("at %s: %q, want %q", at, a, b)
 			}
 		}
+	}
+	if differ > all/100 {
+		t.Errorf("%d of %d distances differ", differ, all)
 	}
 }
 

@@ -171,7 +171,10 @@ func (c *call) claim(g *stream.Group, claims []claim, o *claimOptions) int {
 		if consumer == nil {
 			consumer, _ = c.consumer(key, g, c.args[3])
 		}
-		p, _ := g.Get(cl.id)
+		p, pending := g.Get(cl.id)
+		if !pending {
+			p.Count = 1 // FORCE makes an entry that was delivered once, as in Redis
+		}
 		p = stream.Pending{ID: cl.id, Consumer: consumer, Time: o.delivered, Count: p.Count}
 		switch {
 		case o.retries >= 0:

@@ -89,14 +89,13 @@ func cmdXadd(c *call) {
 	if !ok {
 		return
 	}
-	var made *object
-	if s == nil {
+	made := s == nil
+	if made {
 		if entry.noMake {
 			c.null()
 			return
 		}
-		made = newStream()
-		s = made.v.(*stream.Stream)
+		s = new(stream.Stream)
 	}
 	id, ok := c.newID(s, &entry)
 	if !ok {
@@ -106,8 +105,8 @@ func cmdXadd(c *call) {
 		c.err(errStreamTooBig)
 		return
 	}
-	if made != nil {
-		c.create(key, made)
+	if made {
+		c.create(key, newStream(s))
 	} else {
 		c.signal(c.shard(key), it)
 	}

@@ -172,7 +172,7 @@ func cmdXgroupCreate(c *call) {
 		return
 	}
 	if s == nil {
-		s = asStream(c.create(key, newStream()))
+		s = asStream(c.create(key, newStream(new(stream.Stream))))
 		c.touch(c.shard(key), c.db, key)
 	}
 	s.AddGroup(c.args[3], last, o.read)

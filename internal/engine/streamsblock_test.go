@@ -43,7 +43,7 @@ func TestDifferentialBlocked(t *testing.T) {
 	for _, proto := range []resp.Protocol{resp.RESP2, resp.RESP3} {
 		t.Run(fmt.Sprintf("RESP%d", proto), func(t *testing.T) {
 			t.Parallel()
-			v := vocabulary{randtest.Rand(t)}
+			v := newVocabulary(randtest.Rand(t))
 			steps := randtest.Watch(t)
 			e, socket := open(t, Options{}), startOracle(t)
 			dial := func() *blockedPair {

@@ -172,11 +172,11 @@ func (c *call) replyString(it *item) bool {
 	switch {
 	case it == nil:
 		c.null()
-	case it.val.obj != nil:
+	case it.val.kind() != kindString:
 		c.wrongType()
 		return false
 	default:
-		c.longBulk(it.val.str)
+		c.longBulk(it.val.bytes())
 	}
 	return true
 }
@@ -206,7 +206,7 @@ func cmdGetex(c *call) {
 			return
 		}
 	}
-	c.bulk(it.val.str)
+	c.bulk(it.val.bytes())
 	switch {
 	case at != 0 && c.past(at):
 		c.remove(key)
@@ -251,10 +251,10 @@ func cmdGetset(c *call) {
 func cmdMget(c *call) {
 	c.array(len(c.args) - 1)
 	for _, key := range c.args[1:] {
-		if it := c.read(key); it == nil || it.val.obj != nil {
+		if it := c.read(key); it == nil || it.val.kind() != kindString {
 			c.null()
 		} else {
-			c.bulk(it.val.str)
+			c.bulk(it.val.bytes())
 		}
 	}
 }
@@ -310,7 +310,7 @@ func cmdStrlen(c *call) {
 		c.int(0)
 		return
 	}
-	c.int(int64(len(it.val.str)))
+	c.int(int64(len(it.val.bytes())))
 }
 
 // tooLong checks the size that a string would grow to.
@@ -331,17 +331,17 @@ func cmdAppend(c *call) {
 	if it == nil {
 		it = c.storeString(key, more)
 	} else {
-		if c.tooLong(int64(len(it.val.str)), int64(len(more))) {
+		if c.tooLong(int64(len(it.val.bytes())), int64(len(more))) {
 			return
 		}
-		old := len(it.val.str)
-		it.val.str = c.grown(it.val.str, old+len(more))
-		copy(it.val.str[old:], more)
-		it.val.raw = true
+		old := len(it.val.bytes())
+		it.val.setBytes(c.grown(it.val.bytes(), old+len(more)))
+		copy(it.val.bytes()[old:], more)
+		it.val.form = formRaw
 	}
 	c.changed(key)
 	c.notify(eventString, "append", key)
-	c.int(int64(len(it.val.str)))
+	c.int(int64(len(it.val.bytes())))
 }
 
 func cmdSetrange(c *call) {
@@ -362,7 +362,7 @@ func cmdSetrange(c *call) {
 		if it == nil {
 			c.int(0)
 		} else {
-			c.int(int64(len(it.val.str)))
+			c.int(int64(len(it.val.bytes())))
 		}
 		return
 	}
@@ -371,17 +371,17 @@ func cmdSetrange(c *call) {
 	}
 	var old []byte
 	if it != nil {
-		old = it.val.str
+		old = it.val.bytes()
 	}
 	str := c.grown(old, int(offset)+len(piece))
 	if it == nil {
 		it = c.storeString(key, nil)
 	}
-	it.val.str, it.val.raw = str, true
-	copy(it.val.str[offset:], piece)
+	it.val.setString(str, formRaw)
+	copy(str[offset:], piece)
 	c.changed(key)
 	c.notify(eventString, "setrange", key)
-	c.int(int64(len(it.val.str)))
+	c.int(int64(len(it.val.bytes())))
 }
 
 // grown returns b with at least n bytes, the new ones zero.
@@ -419,7 +419,7 @@ func cmdGetrange(c *call) {
 		c.str("")
 		return
 	}
-	n := int64(len(it.val.str))
+	n := int64(len(it.val.bytes()))
 	if from < 0 && to < 0 && from > to {
 		c.str("")
 		return
@@ -430,7 +430,7 @@ func cmdGetrange(c *call) {
 		c.str("")
 		return
 	}
-	c.bulk(it.val.str[from : to+1])
+	c.bulk(it.val.bytes()[from : to+1])
 }
 
 // fromEnd makes an index that may count from the end absolute, at least 0.

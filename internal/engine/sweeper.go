@@ -59,6 +59,10 @@ func (e *Engine) sweep() {
 	if e.sweeper.off.Load() || e.closed.Load() || e.master.Load() != nil {
 		return
 	}
+	if p := e.pausing.active(); p != nil {
+		e.sweeper.wake(e, e.clock.Now().Add(time.Until(p.until)).UnixMilli())
+		return
+	}
 	next := int64(math.MaxInt64)
 	for i := range e.shards {
 		for {

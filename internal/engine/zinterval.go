@@ -112,7 +112,7 @@ func (z *zset) end(in zinterval) zcursor {
 // seek returns the first place of a large set that is not less, by a monotonous
 // function that says whether a place is.
 func (z *zset) seek(less func(zcursor) bool) zcursor {
-	return z.inTree(z.tree.seek(func(n *znode, i int) bool { return less(z.inTree(n, i)) }))
+	return z.inTree(z.tree().seek(func(n *znode, i int) bool { return less(z.inTree(n, i)) }))
 }
 
 // count returns how many members are in the interval.

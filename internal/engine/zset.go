@@ -1,18 +1,19 @@
 package engine
 
-import "math/rand/v2"
+import (
+	"math/rand/v2"
+	"unsafe"
+)
 
 // A zset is a sorted set: members in the order of their scores, and of their names where scores are
 // equal. A small one is packed and searched from end to end. A large one never becomes packed
 // again.
-type zset struct {
-	limits *limits
-	packed zpacked
-	tree   *ztree // not nil when the set is large
-	few    int32  // members that are packed
-}
+type zset struct{ value }
 
-func (c *call) newZset() *object { return &object{kindZset, &zset{limits: c.e.config.limits.Load()}} }
+func (z *zset) packed() zpacked { return z.bytes() }
+
+// tree returns the members of a large set.
+func (z *zset) tree() *ztree { return (*ztree)(z.p) }
 
 // A zcursor is a place in a sorted set, or none. It is valid until the set is
 // changed, and so are the strings that it gives.
@@ -29,7 +30,7 @@ func (at zcursor) member() string {
 	if at.e != nil {
 		return at.e.key
 	}
-	return at.z.packed.name(at.i)
+	return at.z.packed().name(at.i)
 }
 
 func (at zcursor) score() float64 {
@@ -39,7 +40,7 @@ func (at zcursor) score() float64 {
 	case at.e != nil:
 		return at.e.val
 	}
-	return at.z.packed.scoreAt(at.i)
+	return at.z.packed().scoreAt(at.i)
 }
 
 // next returns the place of the next greater member.
@@ -48,7 +49,7 @@ func (at zcursor) next() zcursor {
 		at = at.inLeaf()
 		return at.z.inTree(stepOver(at.n, at.i+1))
 	}
-	if at.i = at.z.packed.place(at.i).next; at.i == len(at.z.packed) {
+	if at.i = at.z.packed().place(at.i).next; at.i == len(at.z.packed()) {
 		return zcursor{}
 	}
 	return at
@@ -63,14 +64,14 @@ func (at zcursor) prev() zcursor {
 	if at.i == 0 {
 		return zcursor{}
 	}
-	at.i = at.z.packed.before(at.i)
+	at.i = at.z.packed().before(at.i)
 	return at
 }
 
 // inLeaf returns a place in a large set that knows its leaf.
 func (at zcursor) inLeaf() zcursor {
 	if at.n == nil {
-		at.n, at.i = at.z.tree.place(at.e)
+		at.n, at.i = at.z.tree().place(at.e)
 	}
 	return at
 }
@@ -95,21 +96,14 @@ func (z *zset) inDict(e *zentry) zcursor {
 	return zcursor{z: z, e: e}
 }
 
-func (z *zset) large() bool { return z.tree != nil }
-
-func (z *zset) len() int {
-	if z.large() {
-		return z.tree.len()
-	}
-	return int(z.few)
-}
+func (z *zset) large() bool { return z.form == formZset }
 
 // get returns the place of a member.
 func (z *zset) get(member []byte) zcursor {
 	if z.large() {
-		return z.inDict(z.tree.members.get(member))
+		return z.inDict(z.tree().members.get(member))
 	}
-	if i := z.packed.find(member); i >= 0 {
+	if i := z.packed().find(member); i >= 0 {
 		return zcursor{z: z, i: i}
 	}
 	return zcursor{}
@@ -120,7 +114,7 @@ func (z *zset) first() zcursor {
 	case z.len() == 0:
 		return zcursor{}
 	case z.large():
-		return z.inTree(z.tree.first(), 0)
+		return z.inTree(z.tree().first(), 0)
 	}
 	return zcursor{z: z}
 }
@@ -130,10 +124,10 @@ func (z *zset) last() zcursor {
 	case z.len() == 0:
 		return zcursor{}
 	case z.large():
-		n := z.tree.last()
+		n := z.tree().last()
 		return z.inTree(n, n.len()-1)
 	}
-	return zcursor{z: z, i: z.packed.before(len(z.packed))}
+	return zcursor{z: z, i: z.packed().before(len(z.packed()))}
 }
 
 // at returns the place of a rank, none when there is none.
@@ -143,7 +137,7 @@ func (z *zset) at(rank int) zcursor {
 	case rank < 0 || rank >= n:
 		return zcursor{}
 	case z.large():
-		return z.inTree(z.tree.at(rank))
+		return z.inTree(z.tree().at(rank))
 	}
 	at := z.first()
 	if rank < n/2 {
@@ -161,10 +155,10 @@ func (z *zset) at(rank int) zcursor {
 // rank returns the position of a place, the least being 0.
 func (z *zset) rank(at zcursor) (n int) {
 	if z.large() {
-		return z.tree.rank(at.e)
+		return z.tree().rank(at.e)
 	}
 	for i := 0; i < at.i; n++ {
-		i = z.packed.place(i).next
+		i = z.packed().place(i).next
 	}
 	return n
 }
@@ -172,7 +166,7 @@ func (z *zset) rank(at zcursor) (n int) {
 // random returns the place of a member, each with the same probability.
 func (z *zset) random() zcursor {
 	if z.large() {
-		return z.inDict(z.tree.members.random())
+		return z.inDict(z.tree().members.random())
 	}
 	return z.at(rand.IntN(z.len()))
 }
@@ -186,19 +180,19 @@ func (z *zset) enlarge() {
 	for at := z.first(); at.ok(); at = at.next() {
 		tree.add(view(at.member()), at.score())
 	}
-	z.tree, z.packed, z.few = tree, nil, 0
+	z.become(&value{form: formZset, p: unsafe.Pointer(tree)})
 }
 
 // add puts a member in that is not there.
-func (z *zset) add(member []byte, score float64) {
-	if !z.large() && (z.len() >= z.limits.zsetEntries || len(member) > z.limits.zsetValue) {
+func (z *zset) add(l *limits, member []byte, score float64) {
+	if !z.large() && (z.len() >= min(l.zsetEntries, mostPacked) || len(member) > l.zsetValue) {
 		z.enlarge()
 	}
 	if z.large() {
-		z.tree.add(member, score)
+		z.tree().add(member, score)
 		return
 	}
-	z.packed = z.packed.add(member, score)
+	z.setBytes(z.packed().add(member, score))
 	z.few++
 }
 
@@ -207,18 +201,18 @@ func (z *zset) move(at zcursor, score float64) {
 	switch {
 	case score == at.score():
 	case z.large():
-		z.tree.move(at.e, score)
+		z.tree().move(at.e, score)
 	default:
-		z.packed = z.packed.move(at.i, score)
+		z.setBytes(z.packed().move(at.i, score))
 	}
 }
 
 // set adds a member or gives it another score.
-func (z *zset) set(member []byte, score float64) {
+func (z *zset) set(l *limits, member []byte, score float64) {
 	if at := z.get(member); at.ok() {
 		z.move(at, score)
 	} else {
-		z.add(member, score)
+		z.add(l, member, score)
 	}
 }
 
@@ -227,22 +221,22 @@ func (z *zset) remove(at zcursor, n int) {
 	if !z.large() {
 		end := at.i
 		for range n {
-			end = z.packed.place(end).next
+			end = z.packed().place(end).next
 		}
-		z.packed = zpacked(packed(z.packed).splice(at.i, end, 0))
-		z.few -= int32(n) //nolint:gosec // not more than few
+		z.setBytes(packed(z.bytes()).splice(at.i, end, 0))
+		z.few -= uint16(n) //nolint:gosec // not more than count
 		return
 	}
 	for e := at.e; n > 0; {
 		var gone int
-		gone, e = z.tree.remove(e, n)
+		gone, e = z.tree().remove(e, n)
 		n -= gone
 	}
 }
 
 // reserve makes an empty set ready for scores and members, if they fit.
-func (z *zset) reserve(scores []float64, pairs [][]byte) {
-	if z.large() || z.len() > 0 || len(scores) < 2 || len(scores) > z.limits.zsetEntries {
+func (z *zset) reserve(l *limits, scores []float64, pairs [][]byte) {
+	if z.large() || z.len() > 0 || len(scores) < 2 || len(scores) > l.zsetEntries {
 		return
 	}
 	size := 0
@@ -250,20 +244,20 @@ func (z *zset) reserve(scores []float64, pairs [][]byte) {
 		size += scoredBytes(len(pairs[2*i+1]), score)
 	}
 	if size <= 1<<12 { // more is seldom a small one
-		z.packed = zpacked(packed(z.packed).reserve(size))
+		z.setBytes(packed(z.bytes()).reserve(size))
 	}
 }
 
 // without returns a copy of a large set that lacks n members from a place on.
 func (z *zset) without(from zcursor, n int, work func(int)) *zset {
-	out := &zset{limits: z.limits}
+	out := &zset{newZset()}
 	out.enlarge()
 	gone := z.rank(from)
 	rank := 0
 	for at := z.first(); at.ok(); at = at.next() {
 		if rank < gone || rank >= gone+n {
 			work(2 * stepsPerMember)
-			out.tree.add(view(at.member()), at.score())
+			out.tree().add(view(at.member()), at.score())
 		}
 		rank++
 	}
@@ -271,17 +265,17 @@ func (z *zset) without(from zcursor, n int, work func(int)) *zset {
 }
 
 // clone returns a copy in the same form.
-func (z *zset) clone(limits *limits, work func(int)) *zset {
-	out := &zset{limits: limits}
+func (z *zset) clone(work func(int)) *value {
+	out := &zset{newZset()}
 	if !z.large() {
-		out.packed = append(zpacked(packed(nil).reserve(len(z.packed))), z.packed...)
+		out.setBytes(append(packed(nil).reserve(int(z.n)), z.bytes()...))
 		out.few = z.few
-		return out
+		return &out.value
 	}
 	out.enlarge()
 	for at := z.first(); at.ok(); at = at.next() {
 		work(2 * stepsPerMember)
-		out.tree.add(view(at.member()), at.score())
+		out.tree().add(view(at.member()), at.score())
 	}
-	return out
+	return &out.value
 }

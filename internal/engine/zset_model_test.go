@@ -29,6 +29,7 @@ var modelScores = []float64{
 type zsetRun struct {
 	t    testing.TB
 	z    *zset
+	l    *limits
 	want []scoredMember
 	in   []byte
 }
@@ -56,9 +57,9 @@ func (r *zsetRun) step(longest []int) {
 	case op < 5:
 		score := modelScores[r.pick(len(modelScores))]
 		if i < 0 {
-			large = large || n >= r.z.limits.zsetEntries || len(member) > r.z.limits.zsetValue
+			large = large || n >= r.l.zsetEntries || len(member) > r.l.zsetValue
 		}
-		r.z.set([]byte(member), score)
+		r.z.set(r.l, []byte(member), score)
 		if score == 0 && !large {
 			score = 0
 		}
@@ -75,7 +76,7 @@ func (r *zsetRun) step(longest []int) {
 		r.z.remove(r.z.at(from), size)
 		r.want = slices.Delete(r.want, from, from+size)
 	case op == 7 && n > 0:
-		r.z = r.z.clone(r.z.limits, func(int) {})
+		r.z = r.z.clone(func(int) {}).asZset()
 	}
 	if r.z.large() != large {
 		r.t.Fatalf("large is %v, with %d members", r.z.large(), n)
@@ -134,7 +135,7 @@ func TestZsetAgainstSlice(t *testing.T) {
 	steps := randtest.Watch(t)
 	for seed := range uint64(60) {
 		r := rand.New(rand.NewPCG(seed, 4)) //nolint:gosec // to be repeated
-		run := zsetRun{t: t, z: &zset{limits: &limits{zsetEntries: int(seed), zsetValue: 5000}}}
+		run := zsetRun{t: t, z: &zset{newZset()}, l: &limits{zsetEntries: int(seed), zsetValue: 5000}}
 		lengths := []int{0, 1, 2, 9, 31, 32, 63, 64, 65, 4095, 4096, 5000}
 		if seed%4 == 0 {
 			lengths = append(lengths, 5001)
@@ -158,7 +159,7 @@ func FuzzZset(f *testing.F) {
 	f.Add([]byte("\x00\x01\x00\x07\x00\x01\x02\x00\x08\x00"), byte(3))
 	f.Add(bytes.Repeat([]byte{1, 2, 3, 4, 5, 6, 7}, 40), byte(9))
 	f.Fuzz(func(t *testing.T, in []byte, entries byte) {
-		run := zsetRun{t: t, in: in[:min(len(in), 1000)], z: &zset{limits: &limits{zsetEntries: int(entries), zsetValue: 300}}}
+		run := zsetRun{t: t, in: in[:min(len(in), 1000)], z: &zset{newZset()}, l: &limits{zsetEntries: int(entries), zsetValue: 300}}
 		for len(run.in) > 0 {
 			run.step([]int{0, 1, 2, 31, 32, 40, 127, 128, 300, 301})
 		}

@@ -90,8 +90,8 @@ func (c *call) zadd(o zaddOptions) {
 	added, updated, processed := 0, 0, 0
 	var score float64
 	if z == nil && !o.xx {
-		z = asZset(c.create(key, c.newZset()))
-		z.reserve(scores, pairs)
+		z = asZset(c.create(key, newZset()))
+		z.reserve(c.limits(), scores, pairs)
 	}
 	failed := false
 	for i := 0; z != nil && i < len(scores); i++ {
@@ -100,7 +100,7 @@ func (c *call) zadd(o zaddOptions) {
 		at := z.get(member)
 		if !at.ok() {
 			if !o.xx {
-				z.add(member, score)
+				z.add(c.limits(), member, score)
 				added++
 				processed++
 			}
@@ -316,11 +316,19 @@ func (c *call) zpair(at zcursor, withScore bool) {
 }
 
 func cmdZscan(c *call) {
-	cursor, opts, ok := c.scanArgs(2)
+	cursor, ok := c.scanCursor(2)
 	if !ok {
 		return
 	}
 	z, ok := c.getZset(c.read(c.args[1]))
+	if !ok {
+		return
+	}
+	if z == nil {
+		c.endScan(c.begin(), 0, 0) // whatever the options are, as in Redis
+		return
+	}
+	opts, ok := c.scanOptions(3)
 	if !ok {
 		return
 	}
@@ -331,18 +339,21 @@ func cmdZscan(c *call) {
 		if opts.matches(at.member()) {
 			c.str(at.member())
 			var buf [32]byte
-			c.bulk(appendDouble(buf[:0], at.score()))
+			if score := at.score(); !z.large() && score == math.Trunc(score) && math.Abs(score) <= 1<<62 {
+				c.bulk(appendInt(buf[:0], int64(score))) // Redis has them as integers, and shows them so here only
+			} else {
+				c.bulk(appendDouble(buf[:0], score))
+			}
 			n += 2
 		}
 	}
 	switch {
-	case z == nil:
 	case !z.large():
 		for at := z.first(); at.ok(); at = at.next() {
 			emit(at)
 		}
 	default:
-		next = scanDict(&z.tree.members, cursor, opts.count, func(e *zentry) { emit(z.inDict(e)) })
+		next = scanDict(&z.tree().members, cursor, opts.count, func(e *zentry) { emit(z.inDict(e)) })
 	}
 	c.endScan(start, next, n)
 }

@@ -17,7 +17,7 @@ func parseBound(b []byte) (f float64, open, ok bool) {
 		s = s[:i]
 	}
 	if s == "" {
-		return 0, open, len(b) == 0
+		return 0, open, len(b) == 0 || b[0] == 0
 	}
 	f, err := strconv.ParseFloat(cFloat(s), 64)
 	if errors.Is(err, strconv.ErrRange) {
@@ -110,7 +110,7 @@ func (c *call) zrange(at int, q zquery) {
 			}
 			limited = true
 			i += 2
-		case q.any && is(a, "rev"):
+		case q.any && !q.rev && is(a, "rev"):
 			q.rev = true
 		case q.any && q.by == zorderAny && is(a, "bylex"):
 			q.by = zorderLex
@@ -227,22 +227,22 @@ type zoutput struct {
 	q     *zquery
 	start later
 	n     int
-	into  *object
+	into  *value
 }
 
 func (c *call) newOutput(q *zquery) *zoutput {
 	o := &zoutput{c: c, q: q, start: c.begin()}
 	if q.store {
-		o.into = c.newZset()
+		into := newZset()
+		o.into = &into
 	}
 	return o
 }
 
 func (o *zoutput) add(at zcursor) {
 	if o.into != nil {
-		z := o.into.v.(*zset)
 		o.c.work(2 * stepsPerMember)
-		z.set(view(at.member()), at.score())
+		o.into.asZset().set(o.c.limits(), view(at.member()), at.score())
 		return
 	}
 	o.n++
@@ -251,7 +251,7 @@ func (o *zoutput) add(at zcursor) {
 
 func (o *zoutput) done() {
 	if o.into != nil {
-		o.c.storeObject(o.c.args[1], o.into, o.into.v.(*zset).len(), eventZset, "zrangestore")
+		o.c.storeResult(o.c.args[1], o.into, eventZset, "zrangestore")
 		if o.q.by == zorderLex && o.c.dirty > 0 {
 			o.c.logState(o.c.args[1])
 		}
@@ -326,11 +326,12 @@ func cmdZremrangebylex(c *call) {
 func (c *call) cut(z *zset, from zcursor, n int) {
 	switch {
 	case n == z.len():
-		*z = zset{limits: z.limits}
+		empty := newZset()
+		z.become(&empty)
 	case c.running == nil || n <= mostRemoved || !z.large():
 		z.remove(from, n)
 	default:
-		*z = *z.without(from, n, c.work)
+		z.become(&z.without(from, n, c.work).value)
 	}
 }
 

@@ -159,18 +159,18 @@ func (c *call) zcombine(op byte, store bool) {
 			return
 		}
 	}
-	out := c.newZset()
-	z := out.v.(*zset)
+	out := newZset()
+	z, l := out.asZset(), c.limits()
 	if !store { // a result that is not kept has no small form
 		z.enlarge()
 	}
 	c.zmerge(op, in, aggregate, func(m []byte, score float64) bool {
 		c.work(2 * stepsPerMember)
-		z.set(m, score)
+		z.set(l, m, score)
 		return true
 	})
 	if store {
-		c.storeObject(c.args[1], out, z.len(), eventZset, c.cmd.Name)
+		c.storeResult(c.args[1], &out, eventZset, c.cmd.Name)
 		return
 	}
 	c.zpairsHead(z.len(), withScores)

@@ -17,9 +17,12 @@ func Parse(payload []byte) (*Value, error) { return ParseAtMost(payload, Largest
 // beside the element itself. It calls work with the bytes that it has read.
 func ParseAtMost(payload []byte, most int64, work Work) (*Value, error) {
 	n := len(payload) - footer
-	if n < 1 || binary.LittleEndian.Uint16(payload[n:]) > VersionFieldTTL ||
+	if n < 0 || binary.LittleEndian.Uint16(payload[n:]) > VersionFieldTTL ||
 		binary.LittleEndian.Uint64(payload[n+2:]) != checksumWith(payload[:n+2], work) {
 		return nil, ErrChecksum
+	}
+	if n == 0 {
+		return nil, fmt.Errorf("%w: no type", ErrFormat)
 	}
 	// First add up the sizes that are announced, without unpacking anything.
 	announced := reader{b: payload[1:n], left: most, measures: true, work: work}

@@ -1,10 +1,12 @@
 package rdb
 
-import "encoding/binary"
+import (
+	"encoding/binary"
 
-// listpack reads Redis' compact list: the total length, the number of entries,
-// and the entries, each with its own length behind it, so that one can go
-// backward.
+	"github.com/redoubt-go/redoubt/internal/stream"
+)
+
+// listpack reads Redis' compact list, which package stream describes.
 func (r *reader) listpack(b []byte) (all [][]byte) {
 	if r.measures {
 		return nil
@@ -14,56 +16,17 @@ func (r *reader) listpack(b []byte) (all [][]byte) {
 		r.bad = true
 		return nil
 	}
-	e := reader{b: b[header : len(b)-1], left: r.left, work: r.work}
-	for len(e.b) > 0 && !e.bad {
-		before := len(e.b)
-		all = append(all, e.element(e.packedEntry()))
-		switch size := before - len(e.b); {
-		case size < 1<<7:
-			e.take(1)
-		case size < 1<<14-1:
-			e.take(2)
-		case size < 1<<21-1:
-			e.take(3)
-		case size < 1<<28-1:
-			e.take(4)
-		default:
-			e.take(5)
+	e := reader{left: r.left, work: r.work}
+	for i, end := header, len(b)-1; i < end && !e.bad; {
+		text, n, next, ok := stream.ReadElement(b, i, end)
+		if text == nil {
+			text = number(n)
 		}
+		all = append(all, e.element(text))
+		e.bad, i = e.bad || !ok, next
 	}
 	r.bad, r.left = r.bad || e.bad, e.left
 	return all
-}
-
-func (r *reader) packedEntry() []byte {
-	b := r.byte()
-	switch {
-	case b&0x80 == 0:
-		return number(int64(b))
-	case b&0xc0 == 0x80:
-		return r.take(uint64(b & 0x3f))
-	case b&0xe0 == 0xc0:
-		n := int64(b&0x1f)<<8 | int64(r.byte())
-		return number(n << 51 >> 51) // 13 bits with a sign
-	case b&0xf0 == 0xe0:
-		return r.take(uint64(b&0x0f)<<8 | uint64(r.byte()))
-	}
-	switch b {
-	case 0xf0:
-		if p := r.take(4); p != nil {
-			return r.take(uint64(binary.LittleEndian.Uint32(p)))
-		}
-	case 0xf1:
-		return number(little(r.take(2)))
-	case 0xf2:
-		return number(little(r.take(3)))
-	case 0xf3:
-		return number(little(r.take(4)))
-	case 0xf4:
-		return number(little(r.take(8)))
-	}
-	r.bad = true
-	return nil
 }
 
 // ziplist reads the compact list of Redis before 7.0, whose entries begin with

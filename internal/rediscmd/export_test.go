@@ -11,5 +11,5 @@ var (
 // AccessOfTable returns what the table says that is done with the first key and with the others;
 // keyed: there are any.
 func (c *Command) AccessOfTable() (first, others Access, keyed bool) {
-	return c.first, c.others, c.keyed
+	return c.first.access(), c.others.access(), c.keyed
 }

@@ -67,10 +67,8 @@ func parseLine(line string) *Command {
 	return c
 }
 
-var accesses = map[string]Access{"r": Reads, "w": Writes, "rw": Reads | Writes, "none": 0}
-
 var finders = map[string]finder{
-	"store:5": stored(5), "store:6": stored(6), "sort": sorted, "streams": streams, "KEYS": migrated,
+	"store:5": stored(5), "store:6": stored(6), "sort": sorted, "streams:1": streams, "streams:4": streams, "KEYS": migrated,
 }
 
 // parseKeys reads an item of the column of keys.
@@ -82,17 +80,16 @@ func (c *Command) parseKeys(item string, isFirst bool) { //nolint:revive // the 
 		c.Channels = Channels{First: from, Last: to, Patterns: what == "pattern"}
 		return
 	case "slot":
+		c.specify(NotKey, where)
 	default:
-		a, known := accesses[what]
-		if !known {
-			panic(what + " is unknown; want r, w, rw, none, channel, pattern or slot")
-		}
-		if c.others = a; isFirst {
-			c.first = a
+		f := keyFlags(what)
+		if c.others = f &^ VariableFlags; isFirst {
+			c.first = c.others
 		}
 		c.keyed = true
+		c.specify(f, where)
 	}
-	if c.find = finders[where]; c.find != nil {
+	if c.find = finders[where]; c.find != nil || where == "by" {
 		return
 	}
 	if n, ok := strings.CutPrefix(where, "#"); ok {

@@ -31,10 +31,12 @@ type Command struct {
 	Channels Channels
 	// Subs are the subcommands, in the order of the table.
 	Subs []*Command
+	// Specs say where keys are, in the words of COMMAND. [Command.Keys] finds more of them.
+	Specs []KeySpec
 
-	keyed         bool   // keys stand at First, if that isn't 0
-	find          finder // finds the keys that have no fixed place; nil: there are none
-	first, others Access // to the first key, and to the others
+	keyed         bool     // keys stand at First, if that isn't 0
+	find          finder   // finds the keys that have no fixed place; nil: there are none
+	first, others KeyFlags // of the first key, and of the others
 	subs          Index[*Command]
 	sibling       *Command // the first of Subs that has keys
 }
@@ -104,6 +106,12 @@ func (c *Command) Of(args [][]byte) *Command {
 
 // Access returns what args do with their first key, and with the others.
 func (c *Command) Access(args [][]byte) (first, others Access) {
+	f, o := c.KeyFlags(args)
+	return f.access(), o.access()
+}
+
+// KeyFlags returns the flags of the first key among args, and of the others.
+func (c *Command) KeyFlags(args [][]byte) (first, others KeyFlags) {
 	switch c.Name {
 	case "set":
 		for _, a := range args[3:] {
@@ -111,10 +119,10 @@ func (c *Command) Access(args [][]byte) (first, others Access) {
 				return c.first, c.others
 			}
 		}
-		return Writes, Writes
+		return OW | Update, OW | Update
 	case "bitfield":
 		if onlyGets(args[2:]) {
-			return Reads, Reads
+			return RO | AccessData, RO | AccessData
 		}
 	}
 	return c.first, c.others

@@ -146,7 +146,7 @@ func randomStreams(rng *rand.Rand, group bool) string { //nolint:revive // one c
 	return line + "Streams" + strings.Repeat(" "+keyWords[rng.IntN(len(keyWords)-1)], n) + strings.Repeat(" 0", n)
 }
 
-// TestKeysAreRedis: a real server finds the same keys in random commands.
+// TestKeysAreRedis: a real server finds the same keys in random commands, and says the same of them.
 func TestKeysAreRedis(t *testing.T) {
 	rdb := clienttest.Dial(t, redistest.Start(t).Addr())
 	rng := randtest.Rand(t)
@@ -164,7 +164,11 @@ func TestKeysAreRedis(t *testing.T) {
 		}
 		replies, _ := pipe.Exec(t.Context())
 		for i, args := range tried {
-			want, err := replies[i].(*redis.Cmd).StringSlice()
+			told, err := replies[i].(*redis.Cmd).Slice()
+			var want []string
+			for _, k := range told {
+				want = append(want, k.([]any)[0].(string))
+			}
 			at, ok := rediscmd.Find(args[0]).Keys(nil, args)
 			var got []string
 			for _, i := range at {
@@ -177,6 +181,16 @@ func TestKeysAreRedis(t *testing.T) {
 				t.Fatalf("%s: it may have keys: %t; the server: %v", c.Name, c.Keyed(), err)
 			case len(want) > 0 && ok && slices.Equal(got, want):
 				found[c.Name] = true
+				first, others := c.KeyFlags(args)
+				for i, k := range told {
+					flags := first.Names()
+					if i > 0 {
+						flags = others.Names()
+					}
+					if got, want := fmt.Sprint(flags), fmt.Sprint(k.([]any)[1]); got != want {
+						t.Errorf("%q: %q has the flags %s, want %s", args, want, got, want)
+					}
+				}
 			case len(want) > 0 && !repeated(args) || len(want) == 0 && ok && len(got) > 0 && !refused(c, args):
 				t.Errorf("%q: got %q, %t; want %q, %v", args, got, ok, want, err)
 			}
@@ -190,7 +204,7 @@ func TestKeysAreRedis(t *testing.T) {
 }
 
 func getKeys(args [][]byte) []any {
-	all := []any{"COMMAND", "GETKEYS"}
+	all := []any{"COMMAND", "GETKEYSANDFLAGS"}
 	for _, a := range args {
 		all = append(all, a)
 	}

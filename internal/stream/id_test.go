@@ -108,3 +108,19 @@ func TestSteps(t *testing.T) {
 		t.Errorf("the cursor is at %v", c.ID())
 	}
 }
+
+// FuzzID wants an ID that is taken to be the same when it is read again as it is written.
+func FuzzID(f *testing.F) {
+	for _, text := range []string{"0-0", "5-*", "-", "+", " 7-+3", "8--1", "18446744073709551615-18446744073709551615", "1-2\x003"} {
+		f.Add([]byte(text), uint64(3))
+	}
+	f.Fuzz(func(t *testing.T, text []byte, missing uint64) {
+		id, auto, ok := stream.ParseID(text, missing, false)
+		if !ok || auto {
+			return
+		}
+		if again, auto, ok := stream.ParseID([]byte(id.String()), 0, true); again != id || auto || !ok {
+			t.Fatalf("%q is %v, and then %v, %v", text, id, again, ok)
+		}
+	})
+}

@@ -245,6 +245,13 @@ func check(b []byte, i, end int) (e element, next int, ok bool) {
 	return e, next, string(b[next-len(back):next]) == string(back)
 }
 
+// ReadElement reads the element at i of a listpack that may be broken: a string, or a number if text is nil. end is
+// where the listpack's last byte is, and next where the next element begins.
+func ReadElement(b []byte, i, end int) (text []byte, n int64, next int, ok bool) {
+	e, next, ok := check(b, i, end)
+	return e.s, e.n, next, ok
+}
+
 // replaceInt replaces the number at i, and returns the listpack, which may have moved.
 func replaceInt(b []byte, i int, n int64) []byte {
 	var buf [12]byte

@@ -118,7 +118,7 @@ func damage(r *rand.Rand, c copied, older []copied) string {
 	other := names[r.IntN(len(names))]
 	b := slices.Clone(c[name])
 	c[name] = b
-	switch r.IntN(9) {
+	switch r.IntN(12) {
 	case 0:
 		delete(c, name)
 		return name + " is deleted"
@@ -146,6 +146,21 @@ func damage(r *rand.Rand, c copied, older []copied) string {
 		to := []string{other, "0000000001.log", "0000000002.log", "0000000003.log", "0000000004.log", "0000000009.log", "0000000001.base", "0000000009.base"}[r.IntN(8)]
 		c[to] = b
 		return name + " is there as " + to + " too"
+	case 8:
+		from, n, to := r.IntN(len(b)+1), 1+r.IntN(80), r.IntN(len(b)+1)
+		piece := slices.Clone(b[from:min(len(b), from+n)])
+		c[name] = slices.Insert(b, to, piece...)
+		return fmt.Sprintf("%s has the %d bytes at %d also at %d", name, len(piece), from, to)
+	case 9:
+		from := r.IntN(len(b) + 1)
+		to := min(len(b), from+1+r.IntN(80))
+		c[name] = slices.Delete(b, from, to)
+		return fmt.Sprintf("%s lacks %d to %d", name, from, to)
+	case 10:
+		at := r.IntN(len(b) + 1)
+		length := []byte{0xff, 0xff, 0xff, byte(0x7f + r.IntN(2)*0x80)}
+		c[name] = slices.Replace(b, at, min(len(b), at+4), length...)
+		return fmt.Sprintf("%s has %x at %d", name, length, at)
 	default:
 		from := older[r.IntN(len(older))]
 		if old, ok := from[name]; ok {

@@ -142,8 +142,10 @@ func (s *scanner) at(offset int64) (fr frame, payload []byte, reason string, err
 		s.buf = make([]byte, fr.length)
 	}
 	payload = s.buf[:fr.length]
-	if _, err := s.f.ReadAt(payload, offset+headerSize); err != nil && fr.length > 0 {
-		return fr, nil, "", err
+	if fr.length > 0 { // a seal is its header
+		if _, err := s.f.ReadAt(payload, offset+headerSize); err != nil {
+			return fr, nil, "", err
+		}
 	}
 	sum := crc32.Update(crc32.Update(s.seed, castagnoli, head[8:]), castagnoli, payload)
 	if sum != binary.LittleEndian.Uint32(head[4:]) {
@@ -172,7 +174,7 @@ func (s *scanner) decode(head []byte, offset int64) (fr frame, reason string) {
 // knew to be on disk.
 func (s *scanner) confirmed(offset int64) (known int64, err error) {
 	const step = 1 << 20
-	chunk := make([]byte, step+headerSize)
+	chunk := make([]byte, max(0, min(step+headerSize, s.size-offset)))
 	for from := offset + 1; from+headerSize <= s.size; from += step {
 		b := chunk[:min(int64(len(chunk)), s.size-from)]
 		if _, err := s.f.ReadAt(b, from); err != nil {

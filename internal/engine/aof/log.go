@@ -75,6 +75,9 @@ type Found struct {
 	Records int64
 	Bytes   int64
 	Torn    *Torn // the part that was cut off, nil when the last log was whole
+	// Flaw is damage that costs no record, nil for none: the mark of the manifest could not be read, and
+	// was written anew. Only a missing end of the last log could go unseen until then.
+	Flaw *CorruptError
 }
 
 // Torn is the tail of a log that was cut off.

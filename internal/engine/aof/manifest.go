@@ -77,8 +77,10 @@ func (m manifest) body() []byte {
 	return padded(b)
 }
 
+var blank = bytes.Repeat([]byte{'\n'}, markSize)
+
 func padded(b []byte) []byte {
-	return append(b, bytes.Repeat([]byte{'\n'}, (markSize-len(b)%markSize)%markSize)...)
+	return append(b, blank[:(markSize-len(b)%markSize)%markSize]...)
 }
 
 // mark returns the sector behind the body that says how much of the last log
@@ -94,7 +96,7 @@ func (m manifest) appendMark(b []byte, synced int64) []byte {
 	return fmt.Appendf(b, "%08x\n", sum)
 }
 
-// decodeManifest returns a manifest and the position of its mark, 0 when the mark can't be read.
+// decodeManifest returns a manifest and the position of its mark, -1 when the mark can't be read.
 func decodeManifest(b []byte) (m manifest, synced int64, reason string) {
 	lines := bytes.SplitAfter(b, []byte("\n"))
 	if len(lines) < 3 || string(lines[0]) != manifestTitle {
@@ -120,12 +122,12 @@ func decodeManifest(b []byte) (m manifest, synced int64, reason string) {
 	b = b[len(body):]
 	fmt.Sscanf(string(b[:min(len(b), markSize)]), "synced %d", &synced) //nolint:errcheck // what it reads is compared below
 	if !bytes.Equal(b, m.mark(synced)) {
-		synced = 0
+		synced = -1
 	}
 	return m, synced, ""
 }
 
-// readManifest returns the manifest of a directory. The error matches
+// readManifest returns the manifest of a directory, and its mark as decodeManifest does. The error matches
 // fs.ErrNotExist when there is none.
 func readManifest(dir FS) (m manifest, synced int64, err error) {
 	f, err := dir.Open(manifestName)
@@ -212,7 +214,7 @@ func writeFile(dir FS, name string, b []byte) error {
 // setMark writes how much of the last log is on disk. A kill doesn't undo that; a power cut
 // may, until the next sync.
 func (x *index) setMark(synced int64) error {
-	x.buf = x.appendMark(x.buf[:0], synced) // the rest of the sector stays
+	x.buf = padded(x.appendMark(x.buf[:0], synced)) // all of the sector, in case a bit of it was flipped
 	_, err := x.file.WriteAt(x.buf, x.at)
 	return err
 }

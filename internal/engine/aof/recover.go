@@ -46,8 +46,9 @@ func list(dir FS) (d listing, err error) {
 // A survey says which files of a directory hold its data.
 type survey struct {
 	manifest
-	synced int64    // bytes of the last log that are known to be on disk
-	known  bool     // there is a manifest
+	synced int64 // bytes of the last log that are known to be on disk
+	known  bool  // there is a manifest
+	flaw   *CorruptError
 	litter []string // leftovers of a crash
 }
 
@@ -59,6 +60,10 @@ func surveyDir(dir FS) (s survey, err error) {
 	}
 	s.manifest, s.synced, err = readManifest(dir)
 	s.known = err == nil
+	if s.synced < 0 {
+		s.synced = 0
+		s.flaw = &CorruptError{File: manifestName, Offset: int64(len(s.body())), Reason: "the mark can't be read"}
+	}
 	if errors.Is(err, fs.ErrNotExist) {
 		s.files, err = assume(dir, d)
 	}
@@ -198,6 +203,7 @@ func (l *Log) recover(replay func(Record) error) (found Found, err error) {
 	if err != nil {
 		return found, err
 	}
+	found.Flaw = s.flaw
 	w := &l.w
 	defer func() {
 		if err != nil && w.file != nil {

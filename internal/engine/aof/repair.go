@@ -9,9 +9,10 @@ import (
 
 // A Report says how much of a directory can be read.
 type Report struct {
-	Records int64 // before the damage, or all
-	Bytes   int64 // of these
-	Torn    *Torn // the end that opening cuts off after a crash, nil for none
+	Records int64         // before the damage, or all
+	Bytes   int64         // of these
+	Torn    *Torn         // the end that opening cuts off after a crash, nil for none
+	Flaw    *CorruptError // as in [Found]
 	// Damage is the first damage in the order of reading, nil for none. No record behind it can be
 	// used, because later changes build on the lost ones.
 	Damage *CorruptError
@@ -129,6 +130,7 @@ func aside(dir FS, names ...string) error {
 // examine passes the records before the first damage to f.
 func examine(dir FS, f func(Record) error) (r Report, s survey, err error) {
 	s, err = surveyDir(dir)
+	r.Flaw = s.flaw
 	if err != nil && !errors.As(err, &r.Damage) {
 		return r, s, err
 	}
