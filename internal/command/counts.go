@@ -1,6 +1,7 @@
 package command
 
 import (
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -8,10 +9,11 @@ import (
 	wire "github.com/redoubt-go/redoubt/internal/wire/queue"
 )
 
-// MaxQueueNames is how many queues have counts of their own. All others together have OtherQueues for a name.
+// MaxNames is how many queues have counts of their own, and how many policies. All others together have OtherNames for a
+// name.
 const (
-	MaxQueueNames = 100
-	OtherQueues   = "other"
+	MaxNames   = 100
+	OtherNames = "other"
 )
 
 // Counts are what the commands of this process have done. Calls of the library don't show in them.
@@ -19,6 +21,8 @@ type Counts struct {
 	Locks, Semaphores LockCounts
 	// Limits are the decisions by command, like LIMIT.TAKE.
 	Limits map[string]Decided
+	// Policies are the decisions about limits with equal names up to the first colon. A name without a colon has none.
+	Policies map[string]Decided
 	// Queues are by name.
 	Queues map[string]QueueCounts
 }
@@ -50,17 +54,26 @@ type QueueCounts struct {
 // counts count Counts.
 type counts struct {
 	locks, semaphores lockCounter
-	queues            queueCounters
+	queues            byName[queueCounter]
 }
 
 // Counts returns what the commands have done in this process.
 func (env *Env) Counts() Counts {
-	c := Counts{Locks: env.counts.locks.get(), Semaphores: env.counts.semaphores.get(), Limits: map[string]Decided{}, Queues: map[string]QueueCounts{}}
+	c := Counts{Locks: env.counts.locks.get(), Semaphores: env.counts.semaphores.get(), Limits: map[string]Decided{}, Policies: map[string]Decided{}, Queues: map[string]QueueCounts{}}
 	for i, name := range countedLimits {
 		n := &env.decisions.by[i]
 		c.Limits[name] = Decided{n[0].Load(), n[1].Load()}
 	}
-	env.counts.queues.all(c.Queues)
+	env.decisions.policies.all(func(policy string, n *[2]atomic.Uint64) {
+		if d := (Decided{n[0].Load(), n[1].Load()}); d != (Decided{}) {
+			c.Policies[policy] = d
+		}
+	})
+	env.counts.queues.all(func(name string, n *queueCounter) {
+		if q := n.get(); name != OtherNames || q != (QueueCounts{}) {
+			c.Queues[name] = q
+		}
+	})
 	return c
 }
 
@@ -90,11 +103,11 @@ func (c *lockCounter) ended(held bool, err error) { //nolint:revive // the param
 	c.extended(held, err)
 }
 
-// queueCounters are by name, for the first MaxQueueNames names.
-type queueCounters struct {
-	byName sync.Map // *queueCounter
+// byName are counters by name, for the first MaxNames names.
+type byName[C any] struct {
+	known  sync.Map // *C
 	names  atomic.Int64
-	others queueCounter
+	others C
 }
 
 // A queueCounter counts QueueCounts.
@@ -103,29 +116,28 @@ type queueCounter struct {
 	lateness                                                   latency.Shared
 }
 
-// of returns the counter of a queue.
-func (c *queueCounters) of(name string) *queueCounter {
-	if n, ok := c.byName.Load(name); ok {
-		return n.(*queueCounter) //nolint:forcetypeassert // nothing else is stored
+// of returns the counter of a name.
+func (c *byName[C]) of(name string) *C {
+	if n, ok := c.known.Load(name); ok {
+		return n.(*C) //nolint:forcetypeassert // nothing else is stored
 	}
-	if name == OtherQueues || c.names.Load() >= MaxQueueNames {
+	if name == OtherNames || c.names.Load() >= MaxNames {
 		return &c.others
 	}
-	n, known := c.byName.LoadOrStore(name, &queueCounter{})
+	n, known := c.known.LoadOrStore(strings.Clone(name), new(C))
 	if !known {
-		c.names.Add(1) // a few more than MaxQueueNames at most
+		c.names.Add(1) // a few more than MaxNames at most
 	}
-	return n.(*queueCounter) //nolint:forcetypeassert // as above
+	return n.(*C) //nolint:forcetypeassert // as above
 }
 
-func (c *queueCounters) all(to map[string]QueueCounts) {
-	c.byName.Range(func(name, n any) bool {
-		to[name.(string)] = n.(*queueCounter).get() //nolint:forcetypeassert // nothing else is stored
+// all calls f for each counter, that of the others too.
+func (c *byName[C]) all(f func(name string, c *C)) {
+	c.known.Range(func(name, n any) bool {
+		f(name.(string), n.(*C)) //nolint:forcetypeassert // as above
 		return true
 	})
-	if others := c.others.get(); others != (QueueCounts{}) {
-		to[OtherQueues] = others
-	}
+	f(OtherNames, &c.others)
 }
 
 func (c *queueCounter) get() QueueCounts {

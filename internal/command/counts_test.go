@@ -11,14 +11,20 @@ import (
 	"github.com/redoubt-go/redoubt/internal/test/await"
 )
 
-// TestCounts: each outcome of locks, semaphores and queues is counted once.
-func TestCounts(t *testing.T) {
+// engineEnv returns an Env on an engine of its own.
+func engineEnv(t *testing.T) *command.Env {
+	t.Helper()
 	e, err := engine.Open(t.Context(), engine.Options{Natives: native.All()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = e.Close() }()
-	env := newEnv(t, e)
+	t.Cleanup(func() { _ = e.Close() })
+	return newEnv(t, e)
+}
+
+// TestCounts: each outcome of locks, semaphores and queues is counted once.
+func TestCounts(t *testing.T) {
+	env := engineEnv(t)
 	for _, args := range []string{
 		"LOCK.ACQUIRE l 60000 ID a", "LOCK.ACQUIRE l 60000 ID b", "LOCK.ACQUIRE l 60000 ID b BLOCK 1", "LOCK.EXTEND l a 60000",
 		"LOCK.EXTEND l b 60000", "LOCK.RELEASE l b", "LOCK.RELEASE l a", "LOCK.ACQUIRE l 60000 ID c BLOCK 60000",
@@ -73,11 +79,11 @@ func TestCounts(t *testing.T) {
 	}
 
 	// The number of names is bounded.
-	for i := range 2 * command.MaxQueueNames {
+	for i := range 2 * command.MaxNames {
 		reply(t, env, "QUEUE.PUT", fmt.Sprint("n", i), "x")
 	}
 	all := env.Counts().Queues
-	if others := all[command.OtherQueues].Put; len(all) != command.MaxQueueNames+1 || others != command.MaxQueueNames+1 {
+	if others := all[command.OtherNames].Put; len(all) != command.MaxNames+1 || others != command.MaxNames+1 {
 		t.Errorf("%d queues, %d messages put to others", len(all), others)
 	}
 }

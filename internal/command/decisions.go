@@ -1,6 +1,7 @@
 package command
 
 import (
+	"strings"
 	"sync/atomic"
 
 	"github.com/redoubt-go/redoubt"
@@ -23,20 +24,22 @@ type decisions struct {
 	allowed, denied atomic.Uint64
 	by              [len(countedLimits)][2]atomic.Uint64 // allowed and denied by command
 	names, keys     *tally
+	policies        byName[[2]atomic.Uint64] // allowed and denied
 }
 
 func newDecisions() *decisions { return &decisions{names: newTally(), keys: newTally()} }
 
 // add counts a decision of a command about a name or key of one of the tallies.
 func (d *decisions) add(by int, to *tally, name string, allowed bool) { //nolint:revive // it says which count
-	if allowed {
-		d.allowed.Add(1)
-		d.by[by][0].Add(1)
-		to.add(name, 0)
-	} else {
-		d.denied.Add(1)
-		d.by[by][1].Add(1)
-		to.add(name, 1)
+	all, column := &d.allowed, 0
+	if !allowed {
+		all, column = &d.denied, 1
+	}
+	all.Add(1)
+	d.by[by][column].Add(1)
+	to.add(name, column)
+	if policy, _, ok := strings.Cut(name, ":"); ok {
+		d.policies.of(policy)[column].Add(1)
 	}
 }
 

@@ -8,17 +8,10 @@ import (
 
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/internal/command"
-	"github.com/redoubt-go/redoubt/internal/engine"
-	"github.com/redoubt-go/redoubt/internal/engine/native"
 )
 
 func TestDecisionsAreCounted(t *testing.T) {
-	e, err := engine.Open(t.Context(), engine.Options{Natives: native.All()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = e.Close() }()
-	env := newEnv(t, e)
+	env := engineEnv(t)
 	for _, c := range []struct {
 		args string
 		want command.Decided // so far
@@ -65,12 +58,7 @@ func TestDecisionsAreCounted(t *testing.T) {
 
 // TestFiltersAreCounted: the BF commands that succeed say which keys are filters.
 func TestFiltersAreCounted(t *testing.T) {
-	e, err := engine.Open(t.Context(), engine.Options{Natives: native.All()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = e.Close() }()
-	env := newEnv(t, e)
+	env := engineEnv(t)
 	for _, args := range []string{"BF.RESERVE seen 0.01 100", "BF.ADD seen a", "BF.INSERT mails ITEMS a", "BF.EXISTS seen a", "BF.EXISTS seen b", "BF.MEXISTS mails a b", "BF.MADD mails b c"} {
 		reply(t, env, strings.Fields(args)...)
 	}
@@ -82,5 +70,27 @@ func TestFiltersAreCounted(t *testing.T) {
 	want := map[string]command.Asked{"seen": {Adds: 2, Looks: 2}, "mails": {Adds: 2, Looks: 1}}
 	if got := env.Filters(); !maps.Equal(got, want) {
 		t.Errorf("the filters are %+v; want %+v", got, want)
+	}
+}
+
+// TestPoliciesAreCounted: decisions are counted by policy, for a bounded number of them.
+func TestPoliciesAreCounted(t *testing.T) {
+	env := engineEnv(t)
+	for _, args := range []string{
+		"LIMIT.TAKE login:ann 1 1 3600000 1", "LIMIT.TAKE login:ann 1 1 3600000 1", "LIMIT.TAKE login:bob 1 1 3600000 1", "LIMIT.TAKE alone 1 1 3600000 1",
+		"CL.THROTTLE api:v2:x 0 1 3600 1", "LIMIT.DEFINE stored:x 1 3600000 1", "LIMIT.USE stored:x 1", "LIMIT.USE stored:x 1",
+	} {
+		reply(t, env, strings.Fields(args)...)
+	}
+	want := map[string]command.Decided{"login": {Allowed: 2, Denied: 1}, "api": {Allowed: 1}, "stored": {Allowed: 1, Denied: 1}}
+	if got := env.Counts().Policies; !maps.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	for i := range 2 * command.MaxNames {
+		reply(t, env, "LIMIT.TAKE", fmt.Sprintf("p%d:x", i), "1", "1", "3600000", "1")
+	}
+	all := env.Counts().Policies
+	if others := all[command.OtherNames].Allowed; len(all) != command.MaxNames+1 || others != command.MaxNames+3 {
+		t.Errorf("%d policies, %d decisions about others", len(all), others)
 	}
 }

@@ -5,5 +5,5 @@
 //	set.Names(watcher.Read())
 //
 // A metric has the label pool in front of pools, and lacks it otherwise. No label has more values than this
-// process has commands, or than [command.MaxQueueNames] and the Watcher's bound of names.
+// process has commands, or than [command.MaxNames] and the Watcher's bound of names.
 package metrics

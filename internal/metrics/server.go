@@ -27,6 +27,7 @@ var (
 	lostMetric     = Describe("lock_lost_total", "Leases that were over before their EXTEND or RELEASE.", "kind")
 
 	decisionsMetric = Describe("limit_decisions_total", "Decisions of rate limits by command: allowed or denied.", "command", "decision")
+	policiesMetric  = Describe("limit_policy_decisions_total", "Decisions of rate limits by policy, which is a limit's name up to its first colon: allowed or denied.", "policy", "decision")
 
 	putMetric      = Describe("queue_put_total", "Messages put by QUEUE.PUT, without those that were there already.", "queue")
 	takenMetric    = Describe("queue_taken_total", "Messages taken by QUEUE.TAKE.", "queue")
@@ -65,6 +66,12 @@ func (s Set) Server(srv *server.Server, st *server.Stats) {
 	for _, name := range slices.Sorted(maps.Keys(c.Limits)) {
 		s.Count(decisionsMetric, c.Limits[name].Allowed, strings.ToLower(name), "allowed")
 		s.Count(decisionsMetric, c.Limits[name].Denied, strings.ToLower(name), "denied")
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Policies)) {
+		if label, ok := s.label("policies", name); ok {
+			s.Count(policiesMetric, c.Policies[name].Allowed, label, "allowed")
+			s.Count(policiesMetric, c.Policies[name].Denied, label, "denied")
+		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Queues)) {
 		label, ok := s.label("queue counts", name)

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -105,7 +106,17 @@ func TestPoolTLS(t *testing.T) {
 		}
 	}
 
+	connections := func() (ids []string) {
+		for line := range strings.Lines(srv.CLI("CLIENT", "LIST", "TYPE", "normal")) {
+			id, _, _ := strings.Cut(line, " ")
+			ids = append(ids, id)
+		}
+		return ids
+	}
+	connection := func() string { return connections()[0] } // the oldest
+
 	// The pool does not use a server whose certificate it does not trust, until it trusts the authority.
+	former := connections()
 	s.reload(t, strings.ReplaceAll(conf, "server_tls_ca: "+ours.Dir(), "server_tls_ca: "+others.Dir()), "changed a pool")
 	eventually(t, "an error", func() bool {
 		err := alice.Get(t.Context(), "k").Err()
@@ -113,13 +124,12 @@ func TestPoolTLS(t *testing.T) {
 	})
 	s.reload(t, conf, "changed a pool")
 	eventually(t, "a reply", func() bool { return alice.Get(t.Context(), "k").Val() == "v" })
+	eventually(t, "the former connections are closed", func() bool {
+		return !slices.ContainsFunc(connections(), func(id string) bool { return slices.Contains(former, id) })
+	})
 
 	// A reload without changes keeps the connections to the servers. A renewed client certificate under the
 	// same name replaces them.
-	connection := func() string {
-		id, _, _ := strings.Cut(srv.CLI("CLIENT", "LIST", "TYPE", "normal"), " ")
-		return id // the oldest
-	}
 	before, changes := connection(), strings.Count(s.log.String(), "changed a pool")
 	s.reload(t, "# nothing new\n"+conf, "reloaded the file of pools")
 	if n := strings.Count(s.log.String(), "changed a pool"); n != changes || connection() != before {

@@ -179,7 +179,7 @@ func (l *conn) appendRedirection(r *redirection) error {
 	}
 	if r.ask {
 		l.pending = append(l.pending, askingRaw...)
-		l.push(request{n: 1})
+		l.push(&request{n: 1})
 	}
 	switch {
 	case r.retry == nil:
@@ -190,6 +190,6 @@ func (l *conn) appendRedirection(r *redirection) error {
 		l.pending = AppendEvalSHA(l.pending, r.retry)
 	}
 	r.moves.commands, r.moves.n = r.commands, r.n
-	l.push(r.request)
+	l.push(&r.request)
 	return nil
 }

@@ -50,7 +50,10 @@ func (t Sender) Send(c ReplyHandler, tag uint64, n int, commands []byte) error {
 
 // TrySend is [Upstream.TrySend].
 func (t Sender) TrySend(c ReplyHandler, tag uint64, n int, commands []byte) error {
-	return t.u.trySend(func(l *conn) error { return l.trySend(t.request(c, tag, n), commands) })
+	return t.u.trySend(func(l *conn) error {
+		e := t.request(c, tag, n)
+		return l.trySend(&e, commands)
+	})
 }
 
 // SendScript is [Upstream.SendScript].

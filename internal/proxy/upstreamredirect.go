@@ -5,16 +5,25 @@ import (
 	"time"
 )
 
-// sendRedirection sends r with the next Flush.
+// sendRedirection sends r with the next Flush. With wait it waits for the next conn if one has just ended.
 func (u *Upstream) sendRedirection(r *redirection, wait bool) error { //nolint:revive // the parameter is the whole difference
 	get := u.tryGet
 	if wait {
 		get = u.get
 	}
-	l, err := get()
-	if err != nil {
-		return err
+	for {
+		l, err := get()
+		if err != nil {
+			return err
+		}
+		if err = l.redirected(r, wait); !wait || !u.ended(l, err) {
+			return err
+		}
+		u.after(l)
 	}
+}
+
+func (l *conn) redirected(r *redirection, wait bool) error { //nolint:revive // as in its caller
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	n := len(r.commands) + len(askingRaw)

@@ -358,3 +358,56 @@ func TestUserFile(t *testing.T) {
 		}
 	}
 }
+
+// TestAuthInTransaction: on the engine AUTH can stand in a transaction, and counts in INFO, as in a real server. The
+// client is another user from EXEC on.
+func TestAuthInTransaction(t *testing.T) {
+	users := map[string]string{"default": "on nopass ~* &* +@all", "app": "on >pw ~a* +@all"}
+	real := redistest.Start(t)
+	dial(t, real.Addr()).want("+OK\r\n", "ACL SETUSER app "+users["app"])
+	_, engine := start(t, engineURL(t), func(o *server.Options) { o.Users = users })
+	counts := regexp.MustCompile(`errorstat_\w+:count=\d+|cmdstat_(exec:calls=\d+|(auth|set|acl\|whoami):.*)`)
+	times := regexp.MustCompile(`usec.*?,rej`)
+	talk := func(addr string) (replies []string) {
+		w := dial(t, addr)
+		for _, line := range []string{
+			"CONFIG RESETSTAT", "AUTH x", "AUTH app wrong", "AUTH app pw more",
+			"MULTI", "SET a 1", "AUTH x", "AUTH nobody x", "AUTH app pw", "AUTH app pw more", "SET b 2", "EXEC", "ACL WHOAMI", "SET b 3", "SET a 4",
+			"MULTI", "AUTH default any", "DISCARD", "ACL WHOAMI", "MULTI", "AUTH default any", "SET a", "EXEC", "ACL WHOAMI",
+			"MULTI", "AUTH default any", "EXEC", "ACL WHOAMI", "GET b",
+		} {
+			replies = append(replies, line+": "+w.do(words(t, line)...))
+		}
+		for _, section := range []string{"errorstats", "commandstats"} {
+			lines := counts.FindAllString(w.do("INFO", section), -1)
+			slices.Sort(lines)
+			for _, l := range lines {
+				replies = append(replies, times.ReplaceAllString(l, "rej"))
+			}
+		}
+		return replies
+	}
+	got, want := talk(engine), talk(real.Addr())
+	if !slices.Equal(got, want) {
+		for i := range want {
+			if i >= len(got) || got[i] != want[i] {
+				t.Errorf("got %q, want %q", got[min(i, len(got)-1)], want[i])
+			}
+		}
+	}
+}
+
+// TestACLLogLen: acllog-max-len bounds ACL LOG.
+func TestACLLogLen(t *testing.T) {
+	_, addr := start(t, engineURL(t), func(o *server.Options) {
+		o.Users = map[string]string{"default": "on nopass ~* &* +@all", "app": "on >pw ~a* +@all"}
+	})
+	w := dial(t, addr)
+	w.want("+OK\r\n", "CONFIG SET acllog-max-len 3")
+	for _, name := range []string{"a", "b", "c", "d", "e"} {
+		w.do("AUTH", name, "wrong")
+	}
+	if got := w.do("ACL", "LOG", "100"); !strings.HasPrefix(got, "*3\r\n") {
+		t.Errorf("got %.40q", got)
+	}
+}

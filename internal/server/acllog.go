@@ -2,6 +2,7 @@ package server
 
 import (
 	"bytes"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -28,13 +29,13 @@ type aclEntry struct {
 
 // Redis has the same limits.
 const (
-	aclLogLen   = 128
-	aclLogScan  = 10 // the latest ones, among which an entry looks for its like
+	aclLogLen   = 128 // without acllog-max-len
+	aclLogScan  = 10  // the latest ones, among which an entry looks for its like
 	aclLogGroup = time.Minute
 )
 
-// add adds an entry, or counts it in an earlier one.
-func (l *aclLog) add(e aclEntry) {
+// add adds an entry, or counts it in an earlier one. It keeps the latest entries, most of them.
+func (l *aclLog) add(e aclEntry, most int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	like := func(o aclEntry) bool {
@@ -46,7 +47,7 @@ func (l *aclLog) add(e aclEntry) {
 	}
 	e.count++
 	l.entries = slices.Insert(l.entries, 0, e)
-	l.entries = l.entries[:min(aclLogLen, len(l.entries))]
+	l.entries = l.entries[:min(most, len(l.entries))]
 }
 
 func (l *aclLog) latest(n int) []aclEntry {
@@ -69,10 +70,14 @@ func noteDenial(c *session, reason acl.Reason, context, object, user string, in 
 	if !c.srv.answersACL() {
 		return
 	}
+	most := aclLogLen
+	if c.counter != nil {
+		most = c.counter.ACLLogLen()
+	}
 	c.srv.aclLog.add(aclEntry{
 		reason: reason, context: context, object: object[:min(maxObject, len(object))], user: user[:min(maxObject, len(user))],
 		client: describe(c, in, nil), at: time.Now(),
-	})
+	}, most)
 }
 
 // aclLogCommand answers ACL LOG [count | RESET].
@@ -88,7 +93,7 @@ func aclLogCommand(c *session, args [][]byte) []byte {
 			return resp.AppendError(nil, "ERR value is not an integer or out of range")
 		}
 	}
-	entries := c.srv.aclLog.latest(int(min(max(n, 0), aclLogLen)))
+	entries := c.srv.aclLog.latest(int(min(max(n, 0), math.MaxInt32)))
 	now := time.Now()
 	dst := resp.AppendArray(nil, len(entries))
 	for _, e := range entries {

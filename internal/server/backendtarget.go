@@ -53,9 +53,11 @@ func (t *backendTarget) open(c *session, conn net.Conn) route {
 	r.self = r
 	r.engine.SetAccount(c.account)
 	r.engine.SetLimits(c.scriptLimits.of)
-	if r.counter, _ = r.engine.(counter); r.counter != nil {
-		r.counter.SetNamer(func() string { return c.info.get().name })
-		c.pauses = r.counter
+	r.prefetcher, _ = r.engine.(prefetcher)
+	if c.counter, _ = r.engine.(counter); c.counter != nil {
+		c.counter.SetOuter(ownSettings{c.srv})
+		c.counter.SetNamer(func() string { return c.info.get().name })
+		c.onFail = c.counter.CountError
 	}
 	r.lineScanner.Limits = c.srv.opts.Limits
 	return r
@@ -209,7 +211,7 @@ func (r *direct) reset()                                         {}
 func (r *direct) cannotWait() string                             { return "" }
 func (r *direct) occupies() bool                                 { return false }
 func (r *direct) watchesKeys() bool                              { return false }
-func (r *direct) hangUp()                                        {}
+func (r *direct) hangUp(time.Time)                               {}
 
 // client runs the subcommands of CLIENT that are about the connection to the back end. A subcommand
 // that changes the connection moves the client to one of its own first, so that OK is true.
@@ -246,7 +248,7 @@ func (r *direct) dedicate() *dedicated {
 	opts := r.target.options(r.protocol)
 	opts.Scripts = nil // the shared connection has loaded them; one that is missing is sent again
 	if e, ok := opts.Backend.(limiter); ok {
-		opts.Backend = limited{opts.Backend, e, r.conn, r.scriptLimits.of}
+		opts.Backend = limited{opts.Backend, e, r.session}
 	}
 	var setup [][]string
 	if name := r.info.get().name; name != "" {
@@ -271,9 +273,9 @@ func (r *direct) dedicate() *dedicated {
 }
 
 // A limiter is an engine as a back end. The scripts on a connection of OpenFor may not run what limits refuse:
-// see [Session.SetLimits].
+// see [Session.SetLimits]. CONFIG there has the server's own settings too.
 type limiter interface {
-	OpenFor(ctx context.Context, client net.Conn, limits func(digest string, keys [][]byte) (asks, runs func(args [][]byte) string)) (net.Conn, error)
+	OpenFor(ctx context.Context, client net.Conn, limits func(digest string, keys [][]byte) (asks, runs func(args [][]byte) string), outer outerSettings) (net.Conn, error)
 }
 
 // A limited is a back end for connections of a client, within limits.
@@ -281,12 +283,11 @@ type limited struct {
 	Backend
 
 	engine limiter
-	client net.Conn
-	limits func(digest string, keys [][]byte) (asks, runs func(args [][]byte) string)
+	client *session
 }
 
 func (l limited) Open(ctx context.Context) (net.Conn, error) {
-	return l.engine.OpenFor(ctx, l.client, l.limits)
+	return l.engine.OpenFor(ctx, l.client.conn, l.client.scriptLimits.of, ownSettings{l.client.srv})
 }
 
 // refused answers a command for which no connection could be opened.

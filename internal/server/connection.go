@@ -74,11 +74,11 @@ const (
 )
 
 func auth(c *session, args [][]byte, _ []byte) {
-	if c.tx.active {
-		c.refuseQueued("AUTH")
-		return
-	}
 	switch {
+	case c.tx.active && c.counter != nil: // the engine is here
+		queueLogin(c, args[1:])
+	case c.tx.active:
+		c.refuseQueued("AUTH")
 	case len(args) > 3:
 		c.fail("ERR syntax error")
 	case logIn(c, args[0], args[1:]):
@@ -89,34 +89,61 @@ func auth(c *session, args [][]byte, _ []byte) {
 // logIn makes the client a user, by a password alone or by a name and a password, as a command says. It reports
 // false when it has answered with an error.
 func logIn(c *session, command []byte, credentials [][]byte) bool {
-	name, password := []byte(c.srv.opts.Username), credentials[0]
-	byName := len(credentials) == 2
-	if byName {
-		name, password = credentials[0], credentials[1]
-	}
 	users := c.srv.users.Load()
-	open := users.open()
-	behind := open && users.standard.user().MayAll() && c.srv.target.usersBehind() && len(c.srv.opts.Users) == 0
-	_, known := users.byName[string(name)]
-	if c.info.get().behind == "" && (byName && known || !open) && c.login(name, password) {
+	a, fault := c.srv.admit(credentials)
+	if a != nil && c.info.get().behind == "" && c.login(a) {
 		return true
 	}
 	switch {
-	case behind:
+	case users.open() && users.standard.user().MayAll() && c.srv.target.usersBehind() && len(c.srv.opts.Users) == 0:
 		return directOf(c).logIn(credentials)
-	case open && !byName:
+	case fault == noPassword:
 		c.fail(noPassword)
 		return false
 	}
+	c.srv.stats.authFailures.Add(1)
+	name, _ := c.srv.named(credentials)
 	noteDenial(c, acl.ByLogin, "toplevel", string(command), string(name), input{of: c})
 	switch {
-	case byName && c.srv.target.usersBehind():
+	case len(credentials) == 2 && c.srv.target.usersBehind():
 		// It says the same of every name, so nobody learns which users this server has.
 		c.fail(wrongPass + " redoubt: users of the back end count only where Redoubt itself asks for no password")
 	default:
 		c.fail(wrongPass)
 	}
 	return false
+}
+
+// named returns the user and the password of credentials: a password alone is the standard user's.
+func (s *Server) named(credentials [][]byte) (name, password []byte) {
+	if len(credentials) == 1 {
+		return []byte(s.standardUser()), credentials[0]
+	}
+	return credentials[0], credentials[1]
+}
+
+// admit returns the account that credentials are for, or an error. It takes as long for a wrong name as for a wrong
+// password, unless clients need no password. Any goroutine may call it.
+func (s *Server) admit(credentials [][]byte) (a *account, fault string) {
+	users := s.users.Load()
+	name, password := s.named(credentials)
+	a = users.byName[string(name)]
+	if users.open() {
+		switch {
+		case len(credentials) == 1:
+			return nil, noPassword
+		case a == nil:
+			return nil, wrongPass
+		}
+	}
+	u := a.user()
+	if u == nil {
+		u = nobody
+	}
+	if !u.Admits(password) {
+		return nil, wrongPass
+	}
+	return a, ""
 }
 
 const helloNoAuth = "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the same time"
@@ -162,7 +189,7 @@ func hello(c *session, args [][]byte, _ []byte) {
 	if user != nil && !logIn(c, args[0], [][]byte{user, password}) {
 		return
 	}
-	if !c.authed {
+	if !entered(c) {
 		c.fail(helloNoAuth)
 		return
 	}
@@ -218,19 +245,19 @@ func (c *session) enter() {
 	}
 }
 
-// login takes as long for a wrong name as for a wrong password.
-func (c *session) login(name, password []byte) bool {
-	a := c.srv.users.Load().byName[string(name)]
-	u := a.user()
-	if u == nil {
-		u = nobody
+// entered reports whether the client has a user. A client without one gets the standard user if that needs no password
+// any more.
+func entered(c *session) bool {
+	if !c.authed {
+		c.enter()
 	}
-	if !u.Admits(password) {
-		c.srv.stats.authFailures.Add(1)
-		return false
-	}
+	return c.authed
+}
+
+// login makes the client a user that has given its password.
+func (c *session) login(a *account) bool {
 	c.become(a)
-	if a != c.srv.users.Load().byName[string(name)] { // SetUsers may have overlooked it
+	if a != c.srv.users.Load().byName[a.user().Name()] { // SetUsers may have overlooked it
 		c.become(nil)
 		return false
 	}

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/internal/command"
@@ -28,6 +29,7 @@ type dedicated struct {
 		tag      uint64
 		n        int
 	}
+	passed    bool // a command was sent
 	elsewhere bool // another database than the back end's own is selected; settle before reading it
 	loggedIn  bool // the client is a user of the back end
 
@@ -35,6 +37,16 @@ type dedicated struct {
 	closed  atomic.Bool             // on purpose
 	fault   error                   // what is handed to the output now; of the goroutine that reads; nil: a reply
 	hanging atomic.Bool             // a command that waits on the back end is to be ended: see hangUp
+}
+
+// run lets the engine count what is answered here, like inprocess.
+func (d *dedicated) run(h *handler, args [][]byte, raw []byte) {
+	queues, failures := d.tx.active, d.failures
+	d.passed = false
+	d.direct.run(h, args, raw)
+	if h != nil && d.counter != nil && !d.passed && !queues && !d.tx.active {
+		d.counter.Answered(h.fullName(args), d.failures > failures)
+	}
 }
 
 func (d *dedicated) dispatch(args [][]byte, raw []byte) {
@@ -116,6 +128,7 @@ func (d *dedicated) forwardBlocking(raw []byte, keys ...[]byte) {
 
 // sent answers a command that could not be sent, untranslated.
 func (d *dedicated) sent(tag uint64, err error) {
+	d.passed = true
 	if err != nil {
 		d.out.prepare(tag, slot{mute: d.muted})
 		d.unreachable(tag, d.target.name(), err)
@@ -242,14 +255,14 @@ func (d *dedicated) occupies() bool { return true }
 
 func (d *dedicated) watchesKeys() bool { return d.info.get().watches }
 
-// hangUp ends what the client waits for on the back end, when the server ends. Like Redis, it
+// hangUp ends what the client waits for on the back end, when the server ends or the client is gone. Like Redis, it
 // closes the client without a reply; but what the command has taken already is told. Other
 // commands have their replies.
-func (d *dedicated) hangUp() {
+func (d *dedicated) hangUp(deadline time.Time) {
 	o := &d.out
 	written := func() bool { return len(o.buf) == 0 && !o.writing }
 	over := func() bool { return o.head.Load() == d.next && written() }
-	if !o.await(noDeadline, func() bool { return over() || o.slot(o.head.Load()).blocks && written() }) {
+	if !o.await(deadline, func() bool { return over() || o.slot(o.head.Load()).blocks && written() }) {
 		return
 	}
 	d.hanging.Store(true)
@@ -258,7 +271,7 @@ func (d *dedicated) hangUp() {
 	if u, err := d.target.upstream(d.protocol); err == nil {
 		asking.Go(func() { d.conn.Unblock(ctx, u) })
 	}
-	o.await(noDeadline, func() bool { return over() || o.hungUp && written() })
+	o.await(deadline, func() bool { return over() || o.hungUp && written() })
 	cancel()
 	asking.Wait()
 }
@@ -403,6 +416,10 @@ func exec(c *session, _ [][]byte, raw []byte) {
 	tx := c.endTransaction()
 	c.info.unwatched()
 	if tx.broken || tx.user != c.rights.account.user() { // it may have lost the right to what is queued
+		if c.counter != nil {
+			c.counter.CountError(execAbort)
+			c.counter.Answered("exec", true)
+		}
 		d.forwardExpecting(resp.AppendCommand(nil, "DISCARD"), func(dst, raw []byte) []byte {
 			if len(raw) > 0 && raw[0] == '-' && !bytes.HasPrefix(raw, []byte("-ERR DISCARD without MULTI")) {
 				return append(dst, raw...)
@@ -412,6 +429,7 @@ func exec(c *session, _ [][]byte, raw []byte) {
 		return
 	}
 	d.forwardExpecting(raw, tx.changed(), proxy.Expect{})
+	finishLogins(c, tx.logins)
 }
 
 func discard(c *session, _ [][]byte, raw []byte) {

@@ -28,6 +28,16 @@ type handler struct {
 	quick bool
 }
 
+// fullName is the name of the command, or of the subcommand, that args name.
+func (h *handler) fullName(args [][]byte) string {
+	if h.redis != nil {
+		if sub := h.redis.Of(args); sub != nil {
+			return sub.Name
+		}
+	}
+	return h.name
+}
+
 const maxName = rediscmd.MaxName // no name in the map of handlers is longer
 
 // lookup finds the handler for a name in any case, without allocating.

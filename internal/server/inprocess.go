@@ -47,10 +47,20 @@ type Session interface {
 }
 
 // A counter is a Session with statistics by command and a slow log. The commands that run between Begin and
-// End run for one that is called name, with args. With answered, it counts even if none has run.
+// End run for one that is called name, with args. With answered, it counts even if none has run, and with failed as one
+// with an error for its reply.
 type counter interface {
 	Begin(name string, args [][]byte)
-	End(answered bool)
+	End(answered, failed bool)
+	// Answered counts a command that the caller has answered without Begin. Refused counts a command that the client has
+	// no right to. CountError counts an error reply of the caller's.
+	Answered(name string, failed bool)
+	Refused(name string)
+	CountError(text string)
+	// ACLLogLen is the setting acllog-max-len.
+	ACLLogLen() int
+	// SetOuter sets what has the settings of CONFIG that are this server's own.
+	SetOuter(o outerSettings)
 	// SetNamer sets the function that returns the client's name.
 	SetNamer(name func() string)
 	// Holds reports whether commands may have to wait, because of CLIENT PAUSE or a slow script.
@@ -64,6 +74,13 @@ type counter interface {
 	AwaitPause(ctx context.Context, args [][]byte, writes bool) bool
 }
 
+// A prefetcher is a Session that can bring what commands need into the processor's cache, many at a time.
+type prefetcher interface {
+	// Prefetch is told two arguments of each command that follows: in most of them a key, and a field or a member. It
+	// reports false if there was nothing to load.
+	Prefetch(keys, members [][]byte) (useful bool)
+}
+
 // inprocess is the route to an engine in this process: commands run in the goroutine that reads
 // them, a poller's or one of the client's own. Their replies come at once, so they are in order
 // without the ring of slots.
@@ -71,13 +88,23 @@ type inprocess struct {
 	direct
 
 	engine      Session
-	counter     counter // the engine, nil if it counts nothing
-	replies     []byte  // to the commands of the span
-	tag         uint64  // of the first of them
+	prefetcher  prefetcher
+	ahead       uint64   // the keys of the commands before this one were prefetched
+	keys        [][]byte // scratch
+	members     [][]byte // scratch
+	replies     []byte   // to the commands of the span
+	tag         uint64   // of the first of them
 	n           int
 	line        []byte // a command made here
 	lineScanner resp.CommandScanner
 }
+
+// mostAhead is how many commands have their keys prefetched together. The processor waits for about as many loads at
+// once, and their memory is still in its cache when the last of them runs.
+const mostAhead = 16
+
+// restAhead is how many commands run without a look ahead after one that was in vain.
+const restAhead = 15 * mostAhead
 
 // handOver is how many bytes of replies gather before they are written while
 // more commands run.
@@ -89,6 +116,9 @@ func (r *inprocess) dispatch(args [][]byte, raw []byte) {
 		r.special(h, args, raw)
 		return
 	}
+	if r.next >= r.ahead && len(raw) < r.to-r.from && r.prefetcher != nil {
+		r.prefetch()
+	}
 	r.commands[Passed]++
 	if r.n == 0 {
 		r.tag = r.next
@@ -99,6 +129,23 @@ func (r *inprocess) dispatch(args [][]byte, raw []byte) {
 	if len(r.replies) >= handOver {
 		r.sendSpan()
 		r.out.Flush()
+	}
+}
+
+// prefetch is called when the client has sent several commands at once.
+func (r *inprocess) prefetch() {
+	keys, members, rest := r.keys[:0], r.members[:0], r.buf[r.from:r.to]
+	for len(keys) < mostAhead {
+		key, member, n := resp.Peek(rest)
+		if n == 0 {
+			break
+		}
+		keys, members, rest = append(keys, key), append(members, member), rest[n:]
+	}
+	r.keys, r.members = keys, members
+	r.ahead = r.next + uint64(len(keys))
+	if !r.prefetcher.Prefetch(keys, members) {
+		r.ahead += restAhead // the next commands are probably of the same kind
 	}
 }
 
@@ -118,14 +165,9 @@ func (r *inprocess) run(h *handler, args [][]byte, raw []byte) {
 		r.direct.run(h, args, raw)
 		return
 	}
-	name := h.name
-	if h.redis != nil {
-		if sub := h.redis.Of(args); sub != nil {
-			name = sub.Name
-		}
-	}
-	r.counter.Begin(name, args)
-	defer func() { r.counter.End(r.carrier == carrier(r)) }()
+	r.counter.Begin(h.fullName(args), args)
+	failures := r.failures
+	defer func() { r.counter.End(r.carrier == carrier(r), r.failures > failures) }()
 	r.direct.run(h, args, raw)
 }
 

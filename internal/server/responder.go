@@ -17,6 +17,8 @@ type responder struct {
 	muted    bool    // the command at hand gets no reply
 	capture  *[]byte // takes the replies of this process instead of out; may be nil
 	scratch  []byte
+	failures int               // errors of this process so far
+	onFail   func(text string) // is called for each; may be nil
 }
 
 // tag takes the next place in the order of replies.
@@ -56,6 +58,10 @@ func (r *responder) reply(raw []byte) {
 
 // fail answers a command with an error.
 func (r *responder) fail(text string) {
+	r.failures++
+	if r.onFail != nil {
+		r.onFail(text)
+	}
 	r.scratch = resp.AppendError(r.scratch[:0], text)
 	r.reply(r.scratch)
 }

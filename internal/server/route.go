@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"net"
+	"time"
 
 	"github.com/redoubt-go/redoubt/internal/command"
 	"github.com/redoubt-go/redoubt/internal/proxy"
@@ -91,8 +92,9 @@ type carrier interface {
 	occupies() bool
 	// watchesKeys reports whether keys are watched for the client, as far as it is known.
 	watchesKeys() bool
-	// hangUp ends what the client waits for on a server, because this server ends.
-	hangUp()
+	// hangUp ends what the client waits for on a server, because this server ends or the client is gone. It gives up at
+	// the deadline.
+	hangUp(deadline time.Time)
 	// sendSpan sends the span. flush does so too, and lets everything leave for the wire.
 	sendSpan()
 	flush()

@@ -34,10 +34,12 @@ type Server struct {
 	initials [maxName + 1]uint32
 	stats    counters
 
-	users   atomic.Pointer[users]
-	saving  sync.Mutex // held while the users are written to their file
-	target  target
-	changed chan struct{} // the target wants a tick now
+	users    atomic.Pointer[users]
+	required atomic.Pointer[string] // the setting requirepass
+	idle     atomic.Int64           // see idleTimeout
+	saving   sync.Mutex             // held while the users are written to their file
+	target   target
+	changed  chan struct{} // the target wants a tick now
 
 	lastID atomic.Uint64
 	aclLog aclLog
@@ -92,6 +94,8 @@ func New(opts Options) (*Server, error) {
 		return nil, err
 	}
 	s.users.Store(u)
+	s.required.Store(&opts.Password)
+	s.idle.Store(int64(opts.IdleTimeout))
 	s.stats.extension = make([]atomic.Uint64, len(s.table))
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.clock.Store(time.Now().UnixMilli())
@@ -320,13 +324,20 @@ func (s *Server) panicked(v any, more ...any) {
 	s.opts.Logger.Error("a command panicked", append(more, "panic", v, "stack", string(debug.Stack()))...)
 }
 
+// tickEvery is how often tick looks for clients that have been idle for some time.
+func tickEvery(idle time.Duration) time.Duration {
+	if idle == 0 {
+		return time.Second
+	}
+	return min(time.Second, max(idle/4, time.Millisecond))
+}
+
 // tick keeps the clock and closes idle clients.
 func (s *Server) tick() {
 	defer s.wg.Done()
-	every := time.Second
-	if s.opts.IdleTimeout > 0 {
-		every = min(every, max(s.opts.IdleTimeout/4, time.Millisecond))
-	}
+	var since time.Time // from when on the clock is fine enough for idle
+	idle := s.idleTimeout()
+	every := tickEvery(idle)
 	t := time.NewTicker(every)
 	defer t.Stop()
 	for {
@@ -338,9 +349,13 @@ func (s *Server) tick() {
 		case now := <-t.C:
 			s.clock.Store(now.UnixMilli())
 			s.target.tick()
+			if is := s.idleTimeout(); is != idle {
+				idle, since, every = is, now, tickEvery(is)
+				t.Reset(every)
+			}
 			for _, c := range s.clients() {
-				if s.opts.IdleTimeout > 0 {
-					c.closeIfIdle(now)
+				if idle > 0 {
+					c.closeIfIdle(now, since, idle)
 				}
 				if now.UnixMilli()-c.active.Load() > every.Milliseconds() {
 					c.out.trim()

@@ -60,7 +60,7 @@ type session struct {
 	asking       atomic.Pointer[context.CancelFunc] // ends what the session waits for itself
 	waiting      atomic.Pointer[waiting]            // nil: no handler waits
 	scriptLimits scriptLimits
-	pauses       counter                     // nil: CLIENT PAUSE is not this server's
+	counter      counter                     // nil: commands are counted, and held back, elsewhere
 	command      atomic.Pointer[acl.Command] // the last, as far as it is known; see note
 	marker       atomic.Pointer[string]      // of a queue, that the last command that blocks waits for
 	waited       bool                        // at the last tick, whose it is
@@ -188,9 +188,10 @@ func (c *session) finish(err error) {
 	if gone && !errors.Is(err, io.EOF) {
 		return
 	}
-	if gone && c.carrier.occupies() {
+	occupies := gone && c.carrier.occupies()
+	if occupies {
 		// It may have closed only its sending side. But what occupies a
-		// connection of its own, like BLPOP, ends with the client.
+		// connection of its own ends with the client.
 		patience = 100 * time.Millisecond
 	}
 	deadline := time.Now().Add(patience)
@@ -200,11 +201,22 @@ func (c *session) finish(err error) {
 	c.flush()
 	c.out.end(c.next)
 	if errors.Is(err, ErrClosed) {
-		c.carrier.hangUp()
+		c.carrier.hangUp(noDeadline)
 	}
-	c.out.await(deadline, func() bool {
+	over := func() bool {
 		return (c.out.head.Load() == c.next || c.out.hungUp) && len(c.out.buf) == 0 && !c.out.writing
-	})
+	}
+	waits := false
+	if occupies && c.out.await(deadline, func() bool {
+		waits = c.out.head.Load() != c.next && c.out.slot(c.out.head.Load()).blocks
+		return waits || over()
+	}) && waits {
+		// A command that waits, like BLPOP, takes nothing any more for a client that is gone. But it may not wait, and its
+		// reply be on the way. The back end knows: a wait ends there.
+		deadline = time.Now().Add(c.srv.opts.WriteTimeout)
+		c.carrier.hangUp(deadline)
+	}
+	c.out.await(deadline, over)
 }
 
 // process handles the complete commands in the buffer. It reports false when
@@ -231,9 +243,9 @@ func (c *session) process() bool {
 		if c.from+n == c.to { // who asks about the client meanwhile sees the last
 			c.note(args)
 		}
-		if c.pauses != nil {
+		if c.counter != nil {
 			c.tx.writes = c.tx.writes || c.tx.active && mayWrite(c, args)
-			if c.pauses.Holds() && !awaitPause(c, args) {
+			if c.counter.Holds() && !awaitPause(c, args) {
 				return false
 			}
 		}
@@ -300,7 +312,7 @@ func (c *session) awaitReplies(before uint64) bool {
 		return false
 	}
 	if !enough() {
-		c.carrier.hangUp()
+		c.carrier.hangUp(noDeadline)
 		c.quit = !c.out.await(noDeadline, func() bool { return enough() || c.out.hungUp }) || !enough()
 		return !c.quit
 	}
@@ -390,16 +402,16 @@ func (c *session) drain(cause error) {
 // gone reports whether the session is ending.
 func (c *session) gone() bool { return c.ctx.Err() != nil }
 
-// closeIfIdle is called at every tick. A client that waits is not idle: once it
-// has what it waited for, the time begins anew.
-func (c *session) closeIfIdle(now time.Time) {
+// closeIfIdle is called at every tick, and closes a client that has been idle for most, not counting the time before
+// since. A client that waits is not idle: once it has what it waited for, the time begins anew.
+func (c *session) closeIfIdle(now, since time.Time, most time.Duration) {
 	waits := c.route.holdings().listening() || c.out.head.Load() != c.sent.Load() || c.out.busy()
 	if waits || c.waited {
 		c.waited = waits
 		c.active.Store(now.UnixMilli())
 		return
 	}
-	if idle := time.Duration(now.UnixMilli()-c.active.Load()) * time.Millisecond; idle >= c.srv.opts.IdleTimeout {
+	if idle := time.Duration(now.UnixMilli()-max(c.active.Load(), since.UnixMilli())) * time.Millisecond; idle >= most {
 		c.srv.stats.idleClosed.Add(1)
 		c.kill(errors.New("idle for too long"))
 	}

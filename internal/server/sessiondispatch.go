@@ -17,7 +17,7 @@ func (c *session) special(h *handler, args [][]byte, raw []byte) {
 	c.note(args)
 	c.countLocal() // unless it is sent
 	switch {
-	case !c.authed && (h == nil || !h.beforeAuth):
+	case (h == nil || !h.beforeAuth) && !entered(c):
 		c.fail("NOAUTH Authentication required.")
 	case c.scanner.Inline():
 		c.guard(h, args, resp.AppendCommand(nil, args...))
@@ -59,7 +59,17 @@ func (c *session) guard(h *handler, args [][]byte, raw []byte) {
 		}
 		noteDenial(c, c.rights.denial.Reason, context, c.rights.denial.Object, c.rights.user.Name(), inputOf(c, args))
 	}
+	if refusal != "" && c.counter != nil {
+		if k != nil {
+			if sub := k.Of(args); sub != nil {
+				c.counter.Refused(sub.Name)
+			}
+		} else if h != nil {
+			c.counter.Refused(h.name)
+		}
+	}
 	switch {
+	case refusal == "" && c.tx.next != nil && loseRight(c, c.known.lookup(args[0]), h, args):
 	case refusal == "":
 		c.carrier.run(h, args, raw)
 	case k != nil && k.name == "exec": // as Redis has it, whether or not there was a MULTI

@@ -68,7 +68,7 @@ func mayWrite(c *session, args [][]byte) bool {
 	if h := c.srv.lookup(args[0]); h != nil && h.command != nil {
 		return !h.rights.Reads()
 	}
-	return c.pauses.MayWrite(args)
+	return c.counter.MayWrite(args)
 }
 
 // awaitPause waits while CLIENT PAUSE holds the command at hand back. It reports false when the session is to end: then
@@ -86,7 +86,7 @@ func awaitPause(c *session, args [][]byte) bool {
 		asked = args
 		writes = c.tx.writes && h != nil && h.name == "exec"
 	}
-	if !c.pauses.Held(asked, writes) {
+	if !c.counter.Held(asked, writes) {
 		return true
 	}
 	if !c.quiesce() {
@@ -95,7 +95,7 @@ func awaitPause(c *session, args [][]byte) bool {
 	ctx, cancel := context.WithCancelCause(c.ctx)
 	defer cancel(nil)
 	gone, stop := c.watchConn(func(error) { cancel(errGone) })
-	over := c.pauses.AwaitPause(ctx, asked, writes)
+	over := c.counter.AwaitPause(ctx, asked, writes)
 	stop()
 	if gone() {
 		c.out.fail(errGone)

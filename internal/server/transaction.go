@@ -20,6 +20,84 @@ type transaction struct {
 	writes   bool      // it has a command that may write
 	user     *acl.User // at MULTI
 	answers  int       // bytes of answers made here
+	logins   []*queuedLogin
+	next     *acl.User // after the logins; nil: as before
+}
+
+// A queuedLogin is AUTH in a transaction.
+type queuedLogin struct {
+	credentials [][]byte
+	ran         bool
+	account     *account // nil: it has failed
+	fault       string
+}
+
+// queueLogin queues AUTH. EXEC's reply has its answer; finishLogins changes the user.
+func queueLogin(c *session, credentials [][]byte) {
+	l := &queuedLogin{}
+	for _, arg := range credentials {
+		l.credentials = append(l.credentials, bytes.Clone(arg))
+		c.tx.answers += len(arg) + elementBytes
+	}
+	c.tx.logins = append(c.tx.logins, l)
+	if len(credentials) <= 2 {
+		if a, _ := c.srv.admit(credentials); a != nil {
+			c.tx.next = a.user()
+		}
+	}
+	c.carrier.queue(nil, func(dst, _ []byte) []byte {
+		if l.ran = true; len(l.credentials) > 2 {
+			l.fault = "ERR syntax error"
+		} else {
+			l.account, l.fault = c.srv.admit(l.credentials)
+		}
+		if l.fault != "" {
+			return resp.AppendError(dst, l.fault)
+		}
+		return append(dst, okRaw...)
+	})
+}
+
+// loseRight answers a command of the transaction to which its client has no right after an AUTH in front of it, as
+// EXEC would. It reports false for others.
+func loseRight(c *session, k *keySpec, h *handler, args [][]byte) bool {
+	if c.tx.next == nil || c.tx.next.MayAll() || k != nil && transactional[k.name] {
+		return false
+	}
+	r := rights{user: c.tx.next}
+	if r.refusal(k, h, args) == "" || r.denial.Reason == acl.None {
+		return false
+	}
+	text := r.denial.InTransaction()
+	c.tx.answers += len(text)
+	c.carrier.queue(nil, func(dst, _ []byte) []byte {
+		c.onFail(text)
+		return resp.AppendError(dst, text)
+	})
+	return true
+}
+
+// finishLogins does what the AUTHs of a transaction have to do, once EXEC has its reply.
+func finishLogins(c *session, logins []*queuedLogin) {
+	if len(logins) == 0 || !c.settle() {
+		return
+	}
+	for _, l := range logins {
+		switch {
+		case !l.ran:
+			continue
+		case l.account != nil:
+			c.login(l.account)
+		case l.fault == wrongPass:
+			c.srv.stats.authFailures.Add(1)
+			name, _ := c.srv.named(l.credentials)
+			noteDenial(c, acl.ByLogin, "multi", "auth", string(name), input{of: c})
+		}
+		if l.fault != "" {
+			c.onFail(l.fault)
+		}
+		c.counter.Answered("auth", l.fault != "")
+	}
 }
 
 // maxTransaction bounds the bytes of the commands and answers that are kept here until EXEC.

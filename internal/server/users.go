@@ -77,12 +77,12 @@ func (o *Options) parseUsers() (*users, error) {
 	var errs []error
 	switch {
 	case o.Password != "":
-		u.byName[standard] = newAccount(acl.Almighty(standard, o.Password))
+		u.byName[standard] = newAccount(withPassword(standard, o.Password))
 		if _, twice := o.Users[standard]; twice {
 			errs = append(errs, fmt.Errorf("server: user %q is both in Users and the user of Password: leave out one", standard))
 		}
 	case len(o.Users) == 0:
-		u.byName[standard] = newAccount(acl.Anybody(standard))
+		u.byName[standard] = newAccount(withPassword(standard, ""))
 	}
 	for name, rules := range o.Users {
 		user, err := acl.New(name, rules)
@@ -93,6 +93,14 @@ func (o *Options) parseUsers() (*users, error) {
 	}
 	u.standard = u.byName[standard]
 	return u, errors.Join(errs...)
+}
+
+// withPassword returns a user who may do all, without a password if it is empty.
+func withPassword(name, password string) *acl.User {
+	if password == "" {
+		return acl.Anybody(name)
+	}
+	return acl.Almighty(name, password)
 }
 
 // open reports whether clients need no password.
@@ -115,6 +123,9 @@ func (s *Server) SetUsers(rules map[string]string, patience time.Duration) error
 		return err
 	}
 	if err := s.storeUsers(func(was *users) (*users, error) {
+		if o.Password != "" { // CONFIG SET may have changed it
+			u.byName[s.standardUser()] = newAccount(withPassword(s.standardUser(), *s.required.Load()))
+		}
 		for name, a := range u.byName {
 			if same := was.byName[name]; same != nil && same.user().Same(a.user()) {
 				u.byName[name] = same
@@ -202,12 +213,8 @@ func (s *Server) changeUser(name string, rules []string) (deaf []*session, err e
 	if err != nil {
 		return nil, err
 	}
-	if u.Open() && !old.Open() {
-		for l := range s.listeners {
-			if socket.Exposed(l.Addr()) {
-				return nil, fmt.Errorf("ERR redoubt: user '%s' would need no password, and other machines can reach %s; give the user a password", name, l.Addr())
-			}
-		}
+	if err := s.mayOpen(old, u); err != nil {
+		return nil, fmt.Errorf("ERR %w", err)
 	}
 	if a == nil {
 		byName := maps.Clone(was.byName)
@@ -223,6 +230,45 @@ func (s *Server) changeUser(name string, rules []string) (deaf []*session, err e
 		}
 	}
 	return deaf, nil
+}
+
+// mayOpen returns an error if u is old, or a new user, without its password, and other machines can reach a listener.
+// s.mu is held.
+func (s *Server) mayOpen(old, u *acl.User) error {
+	if !u.Open() || old.Open() {
+		return nil
+	}
+	for l := range s.listeners {
+		if socket.Exposed(l.Addr()) {
+			return fmt.Errorf("redoubt: user '%s' would need no password, and other machines can reach %s; give the user a password", u.Name(), l.Addr())
+		}
+	}
+	return nil
+}
+
+// requirePassword gives the standard user this password and no other, or none if it is empty. Clients stay logged in.
+func (s *Server) requirePassword(password string) error {
+	rules := []string{"resetpass", "nopass"}
+	if password != "" {
+		rules[1] = ">" + password
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	a := s.users.Load().standard
+	if a == nil {
+		return fmt.Errorf("redoubt: there is no user '%s'; ACL SETUSER adds it", s.standardUser())
+	}
+	old := a.user()
+	u, err := old.With(rules)
+	if err != nil {
+		return errors.New("redoubt: this can't be a password") // err may show it
+	}
+	if err := s.mayOpen(old, u); err != nil {
+		return err
+	}
+	a.now.Store(u)
+	s.required.Store(&password)
+	return nil
 }
 
 func (s *Server) standardUser() string { return cmp.Or(s.opts.Username, "default") }

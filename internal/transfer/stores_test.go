@@ -200,7 +200,14 @@ func (s *store) contents() map[string]string {
 				list(s.must("SMEMBERS", key))
 				slices.Sort(parts)
 			case "zset":
-				list(s.must("ZRANGE", key, "0", "-1", "WITHSCORES"))
+				pairs := s.must("ZRANGE", key, "0", "-1", "WITHSCORES").([]any)
+				for i := 0; i < len(pairs); i += 2 { // servers write the same number with different digits
+					score, err := strconv.ParseFloat(pairs[i+1].(string), 64)
+					if err != nil {
+						s.t.Fatalf("score %q of %q", pairs[i+1], key)
+					}
+					parts = append(parts, fmt.Sprintf("%q=%v", pairs[i], score))
+				}
 			case "hash":
 				pairs := s.must("HGETALL", key).([]any)
 				for i := 0; i < len(pairs); i += 2 {
