@@ -8,7 +8,7 @@ import (
 )
 
 // ReadOnly returns conn with every script sent as EVAL_RO, so that the server refuses a script that writes. It
-// is for one server.
+// is for one server, of Redis 7.0 or newer.
 func ReadOnly(conn redoubt.Conn) redoubt.Conn { return readOnly{conn} }
 
 type readOnly struct{ redoubt.Conn }

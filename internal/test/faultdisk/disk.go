@@ -43,6 +43,8 @@ type Disk struct {
 		writeErr         error
 		syncErr          error
 		syncs            int
+		fault            Fault
+		failed           string // the first operation that fault has failed
 		locked           bool
 		cut              time.Time
 	}
@@ -106,6 +108,45 @@ func (d *Disk) Fail(write, sync error) {
 	d.mu.Lock()
 	d.mu.writeErr, d.mu.syncErr = write, sync
 	d.mu.Unlock()
+}
+
+// A Fault lets one operation fail: a write, a truncation, a sync, and a Create, Rename or Remove.
+type Fault struct {
+	After int   // how many operations succeed before
+	Err   error // what the operation answers; nil: none fails
+	Reads bool  // one of the reads fails, and no other operation
+	Short bool  // a write that fails has written half of its bytes
+	Stays bool  // all later operations fail too
+}
+
+// FailAt lets an operation fail. A sync that fails loses what it should have made durable, as on
+// Linux: a later sync answers no error and does not bring it back.
+func (d *Disk) FailAt(f Fault) {
+	d.mu.Lock()
+	d.mu.fault, d.mu.failed = f, ""
+	d.mu.Unlock()
+}
+
+// Failed returns the first operation that FailAt made fail, as in "write manifest", or "".
+func (d *Disk) Failed() string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.mu.failed
+}
+
+// fail returns the error of an operation, nil if it succeeds. d.mu is held.
+func (d *Disk) fail(op, name string) error {
+	f := &d.mu.fault
+	if f.Err == nil || f.Reads != (op == "read") {
+		return nil
+	}
+	if f.After--; f.After >= 0 || f.After < -1 && !f.Stays {
+		return nil
+	}
+	if d.mu.failed == "" {
+		d.mu.failed = op + " " + name
+	}
+	return f.Err
 }
 
 // Syncs returns how often a file was synced.
@@ -220,9 +261,12 @@ func (d *Disk) spend() error {
 	return nil
 }
 
-func (d *Disk) change(c change) error {
+func (d *Disk) change(op, name string, c change) error {
 	if err := d.spend(); err != nil {
 		return err
+	}
+	if err := d.fail(op, name); err != nil {
+		return &fs.PathError{Op: op, Path: name, Err: err}
 	}
 	c.apply(d.mu.visible)
 	d.mu.pending = append(d.mu.pending, c)
@@ -234,7 +278,7 @@ func (d *Disk) Create(name string) (aof.File, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	n := &inode{}
-	if err := d.change(change{name: n}); err != nil {
+	if err := d.change("create", name, change{name: n}); err != nil {
 		return nil, err
 	}
 	return &file{d, n, name}, nil
@@ -259,7 +303,7 @@ func (d *Disk) Rename(from, to string) error {
 	if n == nil {
 		return &fs.PathError{Op: "rename", Path: from, Err: fs.ErrNotExist}
 	}
-	return d.change(change{from: nil, to: n})
+	return d.change("rename", from, change{from: nil, to: n})
 }
 
 // Remove deletes a file and gives back its room.
@@ -270,10 +314,11 @@ func (d *Disk) Remove(name string) error {
 	if n == nil {
 		return &fs.PathError{Op: "remove", Path: name, Err: fs.ErrNotExist}
 	}
-	if d.mu.room >= 0 {
+	err := d.change("remove", name, change{name: nil})
+	if err == nil && d.mu.room >= 0 {
 		d.mu.room += int64(len(n.data))
 	}
-	return d.change(change{name: nil})
+	return err
 }
 
 // List returns the names of all files, in order.
@@ -288,6 +333,9 @@ func (d *Disk) Sync() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if err := d.spend(); err != nil {
+		return err
+	}
+	if err := d.fail("sync", "."); err != nil {
 		return err
 	}
 	for _, c := range d.mu.pending {
@@ -374,6 +422,9 @@ func (f *file) Linked() error {
 func (f *file) ReadAt(b []byte, at int64) (int, error) {
 	f.d.mu.Lock()
 	defer f.d.mu.Unlock()
+	if err := f.d.fail("read", f.name); err != nil {
+		return 0, err
+	}
 	if at >= int64(len(f.n.data)) {
 		return 0, io.EOF
 	}
@@ -393,7 +444,14 @@ func (f *file) WriteAt(b []byte, at int64) (int, error) {
 	if f.d.mu.writeErr != nil {
 		return 0, f.d.mu.writeErr
 	}
-	var full error
+	full := f.d.fail("write", f.name)
+	if full != nil {
+		half := 0
+		if f.d.mu.fault.Short {
+			half = len(b) / 2
+		}
+		b = b[:half]
+	}
 	if limit := f.d.mu.limit; limit >= 0 && at+int64(len(b)) > limit {
 		full = syscall.EFBIG
 		b = b[:max(0, limit-at)]
@@ -417,6 +475,9 @@ func (f *file) Truncate(size int64) error {
 	if err := f.d.spend(); err != nil {
 		return err
 	}
+	if err := f.d.fail("truncate", f.name); err != nil {
+		return err
+	}
 	f.n.data = resize(f.n.data, size)
 	f.n.pending = append(f.n.pending, write{at: size})
 	return nil
@@ -430,6 +491,10 @@ func (f *file) Sync() error {
 	}
 	if f.d.mu.syncErr != nil {
 		return f.d.mu.syncErr
+	}
+	if err := f.d.fail("sync", f.name); err != nil {
+		f.n.pending = nil
+		return err
 	}
 	for _, w := range f.n.pending {
 		if w.b == nil {

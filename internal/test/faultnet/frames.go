@@ -21,6 +21,7 @@ var (
 // arrive before it was looked at.
 type frames struct {
 	target atomic.Int64 // the number of the request whose answer is swallowed; 0: none
+	copied atomic.Int64 // the number of a request that the proxy has sent again; 0: none
 	opaque atomic.Bool  // the connection's messages can't be told apart
 
 	// Of the goroutine that reads requests.
@@ -35,34 +36,41 @@ type frames struct {
 	answered int64
 }
 
-// request looks at bytes from the client. swallows is asked about each command's words.
-func (f *frames) request(data []byte, swallows func(args [][]byte) bool) {
+// request looks at bytes from the client, and returns those to pass on. swallows and repeats are asked
+// about each command's words.
+func (f *frames) request(data []byte, swallows, repeats func(args [][]byte) bool) []byte {
 	if f.opaque.Load() {
-		return
+		return data
 	}
 	f.rest = append(f.rest, data...)
 	for len(f.rest) > 0 {
 		n, err := f.commands.Next(f.rest)
 		if err != nil {
 			f.opaque.Store(true)
-			return
+			return data
 		}
 		if n == 0 {
-			return
+			return data
 		}
 		if args := f.commands.Args(); len(args) > 0 {
 			name := strings.ToUpper(string(args[0]))
 			if slices.Contains(unpaired, name) {
 				f.opaque.Store(true)
-				return
+				return data
 			}
 			f.sent++
 			if f.target.Load() == 0 && swallows(args) {
 				f.target.Store(f.sent)
+			} else if f.copied.Load() == 0 && repeats(args) {
+				f.sent++
+				f.copied.Store(f.sent)
+				behind := len(data) - (len(f.rest) - n) // The command ends within data.
+				data = slices.Concat(data[:behind], f.rest[:n], data[behind:])
 			}
 		}
 		f.rest = f.rest[n:]
 	}
+	return data
 }
 
 // answer reads bytes from the server and returns the bytes to pass on, and errSwallowed once
@@ -89,11 +97,16 @@ func (f *frames) answer(data []byte) ([]byte, error) {
 		if f.answered == target && target != 0 {
 			return buf[min(f.passed, at):at], errSwallowed
 		}
+		if f.answered == f.copied.Load() && buf[at] != '>' { // the second answer
+			f.copied.Store(0)
+			buf = slices.Concat(buf[:at], buf[at+n:])
+			continue
+		}
 		at += n
 	}
 	upto := len(buf)
-	if target != 0 && f.answered+1 == target && at < upto && buf[at] != '>' {
-		upto = at // the beginning of the answer to swallow
+	if next := f.answered + 1; (next == target || next == f.copied.Load()) && at < upto && buf[at] != '>' {
+		upto = at // the beginning of the answer to swallow, or of the second one
 	}
 	pass := buf[f.passed:upto]
 	f.tail, f.passed = buf[at:], upto-at

@@ -68,8 +68,7 @@ func (l *link) reset() {
 
 func (l *link) readRequests(to chan<- packet) {
 	l.read(l.client, to, func(data []byte) ([]byte, error) {
-		l.frames.request(data, l.p.swallows)
-		return data, nil
+		return l.frames.request(data, l.p.swallows, l.p.repeats), nil
 	})
 }
 

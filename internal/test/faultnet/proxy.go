@@ -45,6 +45,7 @@ type Proxy struct {
 		held    Direction
 		changed chan struct{} // closed and replaced when held changes
 		orders  [][]string    // replies to swallow: names of commands, empty for any
+		copies  [][]string    // requests to repeat, likewise
 		stats   Stats
 	}
 }
@@ -56,6 +57,7 @@ type Stats struct {
 	ToServer  int64 // bytes handed to the server
 	ToClient  int64 // bytes handed to clients
 	Swallowed int   // replies dropped by SwallowNextReply
+	Repeated  int   // requests sent twice by RepeatNextRequest
 }
 
 // New starts a proxy to the server at upstream, a TCP address as host:port. It
@@ -171,13 +173,37 @@ func (p *Proxy) SwallowNextReply(names ...string) {
 	p.mu.orders = append(p.mu.orders, names)
 }
 
+// RepeatNextRequest sends the next request twice, one behind the other, and passes only the first of its
+// two answers on. names are as for SwallowNextReply. Calls add up, one request each.
+func (p *Proxy) RepeatNextRequest(names ...string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.mu.copies = append(p.mu.copies, names)
+}
+
 // swallows reports whether the reply to the command is to be swallowed, and
 // takes that order off the list.
 func (p *Proxy) swallows(args [][]byte) bool {
-	command, withFirst := string(args[0]), string(bytes.Join(args[:min(2, len(args))], []byte(" ")))
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	i := slices.IndexFunc(p.mu.orders, func(names []string) bool {
+	return takeOff(&p.mu.orders, args)
+}
+
+// repeats reports whether the command is to be sent twice, and takes that order off the list.
+func (p *Proxy) repeats(args [][]byte) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !takeOff(&p.mu.copies, args) {
+		return false
+	}
+	p.mu.stats.Repeated++
+	return true
+}
+
+// takeOff takes an order for a command off the list, and reports whether there was one.
+func takeOff(orders *[][]string, args [][]byte) bool {
+	command, withFirst := string(args[0]), string(bytes.Join(args[:min(2, len(args))], []byte(" ")))
+	i := slices.IndexFunc(*orders, func(names []string) bool {
 		if len(names) == 0 {
 			return !slices.Contains(setUp, strings.ToUpper(command))
 		}
@@ -186,7 +212,7 @@ func (p *Proxy) swallows(args [][]byte) bool {
 	if i < 0 {
 		return false
 	}
-	p.mu.orders = slices.Delete(p.mu.orders, i, i+1)
+	*orders = slices.Delete(*orders, i, i+1)
 	return true
 }
 

@@ -62,7 +62,7 @@ func Start(t *testing.T, kind Kind) *Deployment {
 	case Redis:
 		primary := redistest.Start(t, durable...)
 		host, port, _ := net.SplitHostPort(primary.Addr())
-		d.servers = []*redistest.Server{primary, redistest.Start(t, append(durable, "--replicaof", host+" "+port)...)}
+		d.servers = []*redistest.Server{primary, redistest.Start(t, append(durable, "--replicaof", host, port)...)}
 		addr := primary.Addr()
 		d.primary.Store(&addr)
 	case Cluster:
@@ -77,6 +77,12 @@ func Start(t *testing.T, kind Kind) *Deployment {
 	})
 	t.Cleanup(func() { _ = d.direct.Close() })
 	return d
+}
+
+// StepClock steps the clock of an [Engine].
+func (d *Deployment) StepClock(t *testing.T, by time.Duration) {
+	t.Helper()
+	must(t, d.engine.step(by))
 }
 
 // Addrs are the addresses of the servers.

@@ -153,8 +153,12 @@ func (c *Cluster) form(masters int) error {
 		if _, err := n.text("CLUSTER", "SET-CONFIG-EPOCH", strconv.Itoa(i+1)); err != nil {
 			return err
 		}
-		first, last := i*slots/masters, (i+1)*slots/masters-1
-		if _, err := n.text("CLUSTER", "ADDSLOTSRANGE", strconv.Itoa(first), strconv.Itoa(last)); err != nil {
+		// Not ADDSLOTSRANGE, which Redis 6.2 lacks.
+		add := []string{"CLUSTER", "ADDSLOTS"}
+		for slot := i * slots / masters; slot < (i+1)*slots/masters; slot++ {
+			add = append(add, strconv.Itoa(slot))
+		}
+		if _, err := n.text(add...); err != nil {
 			return err
 		}
 	}

@@ -99,6 +99,14 @@ func (p *process) start() error {
 	if p.running != nil {
 		return errors.New("it runs already")
 	}
+	version, err := installed()
+	if err != nil {
+		return err
+	}
+	var debug []string
+	if !version.Before(7, 0) { // older ones allow it always
+		debug = []string{"--enable-debug-command", "local"}
+	}
 	logfile, err := os.OpenFile(p.logPath(), os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
@@ -113,9 +121,8 @@ func (p *process) start() error {
 		"--bind", "127.0.0.1", "--port", strconv.Itoa(p.port),
 		"--unixsocket", p.socket, "--dir", p.dir,
 		"--save", "", "--appendonly", "no",
-		"--enable-debug-command", "local",
 		"--repl-diskless-sync-delay", "0",
-	}, p.args)...)
+	}, debug, p.args)...)
 	cmd.Stdout, cmd.Stderr = logfile, logfile
 	cmd.ExtraFiles = []*os.File{inherited}
 	cmd.SysProcAttr = Owned()

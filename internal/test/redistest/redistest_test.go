@@ -282,6 +282,7 @@ func TestFailures(t *testing.T) {
 	}{
 		"redis-server is missing": {func(t *testing.T, tb testing.TB) {
 			t.Setenv("PATH", t.TempDir())
+			t.Setenv("REDIS_SERVER", "")
 			redistest.Start(tb)
 		}, "apt-get install redis-server"},
 		"an option is wrong": {func(_ *testing.T, tb testing.TB) {
