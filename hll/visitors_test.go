@@ -362,6 +362,7 @@ func TestPeriodTurns(t *testing.T) {
 //
 // Promise: a day is a day of the time zone, and is kept for as long as Keep says.
 func TestKeep(t *testing.T) {
+	redistest.Needs(t, 7, 0, "EXPIRETIME")
 	each(t, func(t *testing.T, e *env) {
 		v, clock := e.visitors(hll.Options{Keep: 48 * time.Hour})
 		now := time.Now()

@@ -78,11 +78,10 @@
 //
 // # Sources
 //
-// "Distributed Locks with Redis" of the Redis documentation has the lease with a
-// random value, the compare-and-delete release, and Redlock. The fencing token is
-// described by M. Kleppmann, "How to do distributed locking" (2016), after C. Gray
-// and D. Cheriton, "Leases: An Efficient Fault-Tolerant Mechanism for Distributed
-// File Cache Consistency" (SOSP 1989). The tokens of a Quorum rest on D. Gifford,
-// "Weighted Voting for Replicated Data" (SOSP 1979): any two majorities share a
-// master.
+//   - The lease with a random value, the release that compares it, and Redlock:
+//     "Distributed Locks with Redis", in the Redis documentation.
+//   - The fencing token: M. Kleppmann, "How to do distributed locking" (2016),
+//     after C. Gray and D. Cheriton, "Leases" (SOSP 1989).
+//   - The tokens of a Quorum: D. Gifford, "Weighted Voting for Replicated Data"
+//     (SOSP 1979). Any two majorities share a master.
 package lock

@@ -47,7 +47,7 @@ func replicated(t *testing.T, c *redoubt.Client, n int, timeout time.Duration, n
 func TestReplicas(t *testing.T) {
 	primary := redistest.Start(t)
 	host, port, _ := strings.Cut(primary.Addr(), ":")
-	replica := redistest.Start(t, "--replicaof", host+" "+port)
+	replica := redistest.Start(t, "--replicaof", host, port)
 	e := &env{testenv.New(t, redistest.Backend{Addr: primary.Addr(), Server: primary})}
 	c := e.newClient()
 	eventually(t, "the replica is there", func() bool {

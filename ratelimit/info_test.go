@@ -8,6 +8,7 @@ import (
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/internal/test/clienttest"
 	"github.com/redoubt-go/redoubt/internal/test/expect"
+	"github.com/redoubt-go/redoubt/internal/test/redistest"
 	"github.com/redoubt-go/redoubt/internal/test/testenv"
 	"github.com/redoubt-go/redoubt/ratelimit"
 )
@@ -17,6 +18,7 @@ import (
 //
 // Promise: Info takes nothing and changes nothing, whatever the algorithm.
 func TestInfoChangesNothing(t *testing.T) {
+	redistest.Needs(t, 7, 0, "EVAL_RO")
 	hourly, daily := ratelimit.Limit{Rate: 2, Period: time.Hour}, ratelimit.Limit{Rate: 3, Period: 24 * time.Hour}
 	type limiter interface {
 		AllowN(ctx context.Context, name string, n int) (ratelimit.Decision, error)

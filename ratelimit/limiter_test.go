@@ -298,6 +298,7 @@ func TestStorage(t *testing.T) {
 
 // A key is there until its time has come: with it go tokens that were taken.
 func TestKeysLastLongEnough(t *testing.T) {
+	redistest.Needs(t, 7, 0, "PEXPIRETIME")
 	each(t, func(t *testing.T, e *env) {
 		l := e.limiter(t, ratelimit.Limit{Rate: 1, Period: time.Hour + 500*time.Microsecond})
 		for i := range 30 {

@@ -2,6 +2,7 @@ package scan_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"testing"
@@ -98,7 +99,7 @@ func TestElementsAtTheEdges(t *testing.T) {
 		text, err := s.Set(e.Prefix+"text", scan.ElementQuery{})
 		must(t, err)
 		for _, err := range text.All(ctx) {
-			if !redoubt.IsCode(err, "WRONGTYPE") {
+			if !errors.Is(err, redoubt.ErrWrongType) {
 				t.Errorf("the members of a string: %v", err)
 			}
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/redoubt-go/redoubt/internal/test/clienttest"
 	"github.com/redoubt-go/redoubt/internal/test/frozenclock"
+	"github.com/redoubt-go/redoubt/internal/test/redistest"
 	"github.com/redoubt-go/redoubt/internal/test/testenv"
 	wire "github.com/redoubt-go/redoubt/internal/wire/stock"
 )
@@ -18,6 +19,7 @@ import (
 //
 // Promise: Info and List change nothing, and count expired units as available.
 func TestInfoAndListChangeNothing(t *testing.T) {
+	redistest.Needs(t, 7, 0, "EVAL_RO")
 	testenv.EachServer(t, func(t *testing.T, te *testenv.Env) {
 		reader := frozenclock.New(clienttest.ReadOnly(te.Conn), wire.Scripts(), nil)
 		te.Freeze(wire.Scripts(), nil)
