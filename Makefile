@@ -14,15 +14,19 @@ ACTIONLINT_VERSION := v1.7.12
 ACTIONLINT := bin/actionlint-$(ACTIONLINT_VERSION)
 HELM_VERSION := v3.19.0
 HELM := bin/helm-$(HELM_VERSION)
+GOVULNCHECK_VERSION := v1.9.0
+GOVULNCHECK := bin/govulncheck-$(GOVULNCHECK_VERSION)
 # The inputs that each fuzz target tries in `make check`. A time limit could end in the middle of an
 # input, and Go sometimes reports that as a failure.
 FUZZTIME ?= 3000x
 
 TESTED := . $(patsubst %/go.mod,%,$(wildcard tests/go.mod examples/go.mod lock/*/go.mod ratelimit/*/go.mod observe/*/go.mod internal/*/go.mod))
+# The modules, beside the first, that users link.
+LINKED := $(patsubst %/go.mod,%,$(wildcard lock/*/go.mod ratelimit/*/go.mod observe/*/go.mod))
 # `make test` leaves out the examples, which are ten programs to build, and the modules that bring other libraries.
 QUICK := . tests
 # These packages would be compiled only to skip their tests.
-WHOLE := -e /test/attack -e /test/matrix -e /test/outages
+WHOLE := -e /test/attack -e /test/matrix -e /test/outages -e /test/torture
 # The tests of these packages wait longest: they begin first, while the compiler works on the others.
 FIRST := -e redoubt/lock$$ -e internal/server$$ -e cmd/redoubt$$ -e redoubt/queue$$
 MODULES := $(TESTED) $(patsubst %/go.mod,%,$(wildcard bench/go.mod))
@@ -121,7 +125,7 @@ needed:
 # `generated` no longer writes files.
 .PHONY: check
 check: ## Runs all other checks that a change must pass
-	@$(MAKE) --no-print-directory -j 1 format workflows translations tidy generated
+	@$(MAKE) --no-print-directory -j 1 format workflows translations tidy generated licences vulnerabilities
 	@$(MAKE) --no-print-directory -j 2 lint fuzz prose cross
 	@echo "== make check: passed"
 
@@ -164,6 +168,25 @@ tidy: ## Checks that go mod tidy changes nothing
 	@# -e: a test of redsync imports a module that some proxies lack.
 	@echo "== go mod tidy, module bench"; cd bench && go mod tidy -e -diff 2>/dev/null
 
+.PHONY: licences
+licences: ## Checks that everything that users link has a permissive licence
+	@echo "== licences"
+	@cd tests && $(COMPILE) go test -count 1 -run '^TestLicences$$' .
+
+# Where the database can't be reached, nothing is built.
+.PHONY: vulnerabilities
+vulnerabilities: ## Checks what users link by Go's database of vulnerabilities, if it can be reached
+	@if curl --silent --fail --max-time 20 --output /dev/null https://vuln.go.dev/index/db.json; then \
+		$(MAKE) --no-print-directory govulncheck; \
+	else echo "== govulncheck: not checked: vuln.go.dev can't be reached"; fi
+
+.PHONY: govulncheck
+govulncheck: $(GOVULNCHECK)
+	@set -e; for m in . $(LINKED); do echo "== govulncheck, module $$m"; (cd $$m && "$(CURDIR)/$(GOVULNCHECK)" ./...); done
+
+$(GOVULNCHECK):
+	$(call build-tool,golang.org/x/vuln/cmd/govulncheck@$(GOVULNCHECK_VERSION))
+
 .PHONY: docs
 docs: ## Makes a site of the documents in site/, with search; it needs no server and works offline
 	@rm -rf site && cd internal/site && go run . ../.. ../../site
@@ -204,6 +227,11 @@ fuzz: ## Runs each fuzz target for FUZZTIME (3000x, or a time)
 		done; \
 	done
 
+.PHONY: fuzz-engine
+fuzz-engine: needed ## Compares random programs on the engine and on redis-server; COMMANDS=100000000, SEED=1
+	@COMMANDS="$(or $(COMMANDS),100000000)" $(if $(SEED),SEED="$(SEED)") \
+		go test ./internal/engine -count 1 -run '^TestDifferential$$' -parallel 8 -timeout 0
+
 # CONTRIBUTING.md says how a release is made.
 .PHONY: version
 version: ## Sets the version of the next release everywhere: V=v0.2.0
@@ -211,6 +239,10 @@ version: ## Sets the version of the next release everywhere: V=v0.2.0
 	echo "$(V)" > VERSION
 	@set -e; for m in $$(git grep -lE 'redoubt-go/redoubt v' -- '*/go.mod'); do echo "$$m"; go mod edit -require=github.com/redoubt-go/redoubt@$(V) "$$m"; done
 	sed -i.bak -E 's/^(version|appVersion): .*/\1: $(V:v%=%)/' deploy/helm/redoubt/Chart.yaml && rm deploy/helm/redoubt/Chart.yaml.bak
+
+.PHONY: release-data
+release-data: ## Writes a directory, a snapshot and users with this version, which all later versions must read
+	go test -count 1 ./cmd/redoubt -run '^TestDataOfReleases$$' -record-release
 
 .PHONY: release
 release: $(GORELEASER) ## Builds binaries and packages of the commit's tag, and drafts the release; release.yaml runs it
@@ -249,6 +281,12 @@ outages: needed ## Kills servers of a pool under `redoubt lock`, a Go service an
 	@mkdir -p bin && go test -c -o bin/outages.test ./internal/test/outages
 	@cd internal/test/outages && "$(CURDIR)/bin/outages.test" -test.run '^TestOutages$$' -test.timeout 0 -test.v \
 		-duration "$(or $(DURATION),1h)" -every "$(or $(EVERY),1m)" -seed "$(or $(SEED),0)"
+
+.PHONY: torture
+torture: needed ## Drives all primitives on real deployments while faults strike, and judges the histories; DURATION=1h, SEED=1, ONLY=regexp, STRIKES=0,3, RACE=1
+	@mkdir -p bin && go test -c -o bin/torture.test ./internal/test/torture
+	@cd internal/test/torture && "$(CURDIR)/bin/torture.test" -test.run '^TestTorture$$' -test.timeout 0 \
+		-duration "$(or $(DURATION),0s)" -seed "$(or $(SEED),0)" -only '$(or $(ONLY),.)' -strikes '$(STRIKES)' -full $(if $(filter 1,$(RACE)),-raced)
 
 .PHONY: flashsale
 flashsale: ## Sells 100 bottles to 20,000 buyers in seven ways and draws the results; ARGS="-url redis://... -step lock,stock"

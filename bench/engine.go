@@ -16,11 +16,8 @@ import (
 
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/engine"
-	"github.com/redoubt-go/redoubt/goredis"
 	ratelimitwire "github.com/redoubt-go/redoubt/internal/wire/ratelimit"
-	"github.com/redoubt-go/redoubt/lock"
 	"github.com/redoubt-go/redoubt/ratelimit"
-	"github.com/redoubt-go/redoubt/stock"
 )
 
 // benchEngineSocket measures redoubt serve on the embedded engine beside
@@ -124,86 +121,6 @@ func loadScripts(ctx context.Context, addrs ...string) ([]workload, error) {
 		all = append(all, workload{s.title, append([]string{"EVALSHA", digest}, strings.Fields(s.args)...)})
 	}
 	return all, nil
-}
-
-// benchEngineCalls measures decisions of a rate limiter, locks and sales on an
-// engine in this process beside the same on a Redis over loopback.
-func benchEngineCalls(ctx context.Context, cfg config) error {
-	server, stop, err := startRedis(ctx)
-	if err != nil {
-		return err
-	}
-	defer stop()
-	rdb := redis.NewClient(&redis.Options{Addr: server.addr})
-	defer func() { _ = rdb.Close() }()
-	conn, err := goredis.Wrap(rdb)
-	if err != nil {
-		return err
-	}
-	e, err := engine.Open(ctx, engine.Options{})
-	if err != nil {
-		return err
-	}
-	defer func() { _ = e.Close() }()
-	for _, work := range []struct {
-		title string
-		on    func(redoubt.Conn) (func(ctx context.Context, caller int) error, error)
-	}{{"GCRA", allow}, {"lock", lockPairs}, {"sale", sales}} {
-		inProcess, err1 := work.on(e)
-		loopback, err2 := work.on(conn)
-		if err := errors.Join(err1, err2); err != nil {
-			return err
-		}
-		for _, callers := range []int{1, 256} {
-			if _, err := cfg.compare(ctx, work.title, redisMeter(rdb), callers, []contender{
-				{name: "engine in process", op: inProcess},
-				{name: "Redis over loopback", op: loopback},
-				{name: "engine in process, ctx can end", op: inProcess, canEnd: true},
-			}); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// lockPairs returns a lock and its unlock, by callers that have a name each.
-func lockPairs(conn redoubt.Conn) (func(ctx context.Context, caller int) error, error) {
-	client, err := redoubt.New(conn, redoubt.Options{})
-	if err != nil {
-		return nil, err
-	}
-	locks, err := lock.New(client, lock.Options{})
-	return func(ctx context.Context, caller int) error {
-		lease, err := locks.Acquire(ctx, "caller:"+strconv.Itoa(caller))
-		if err != nil {
-			return err
-		}
-		return lease.Release(ctx)
-	}, err
-}
-
-// sales returns a reservation and its commit, by callers that buy one item.
-func sales(conn redoubt.Conn) (func(ctx context.Context, caller int) error, error) {
-	client, err := redoubt.New(conn, redoubt.Options{})
-	if err != nil {
-		return nil, err
-	}
-	items, err := stock.New(client, stock.Options{})
-	if err != nil {
-		return nil, err
-	}
-	_, err = items.Set(context.Background(), "item", stock.MaxUnits)
-	return func(ctx context.Context, _ int) error {
-		r, short, err := items.Reserve(ctx, "item", 1)
-		if short != nil {
-			err = errors.New("sold out")
-		}
-		if err != nil {
-			return err
-		}
-		return items.Commit(ctx, "item", r.ID)
-	}, err
 }
 
 // allow returns the operation of callers that have a limit each.

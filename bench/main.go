@@ -17,6 +17,7 @@
 //	go run . -suite proxy     # redoubt serve --pools against nutcracker
 //	go run . -suite memcached # the same in front of memcached
 //	go run . -suite engine    # the embedded engine against redis-server
+//	go run . -suite calls     # the primitives on an engine in the process, against the library on redis-server
 //	go run . -suite cores     # what a second core brings to the embedded engine; engine includes it
 //	go run . -suite memory    # what a million of each type takes, beside redis-server
 //	go run . -suite lua       # our Lua interpreter beside others in pure Go
@@ -52,7 +53,7 @@ type config struct {
 }
 
 func main() {
-	suite := flag.String("suite", "all", "ratelimit, locks, handover, queue, stock, bloom, bitmap, geo, hll, ttlhash, scan, cache, serve, proxy, memcached, engine (with cores), cores, memory, lua, pollers, or all")
+	suite := flag.String("suite", "all", "ratelimit, locks, handover, queue, stock, bloom, bitmap, geo, hll, ttlhash, scan, cache, serve, proxy, memcached, engine (with cores), calls, cores, memory, lua, pollers, or all")
 	rounds := flag.Int("rounds", 7, "interleaved rounds of each measurement")
 	duration := flag.Duration("duration", time.Second, "length of one measurement")
 	out := flag.String("out", "", "raw output file; default results/SUITE-DATE.txt")
@@ -108,16 +109,17 @@ func run(ctx context.Context, suite, out string, cfg config) error {
 		"serve":     {benchServe},
 		"proxy":     {benchProxy},
 		"memcached": {benchMemcached},
-		"engine":    {benchEngineSocket, benchEngineCalls, benchEngineCores},
+		"engine":    {benchEngineSocket, benchEngineCores},
+		"calls":     {benchCalls},
 		"cores":     {benchEngineCores},
 		"memory":    {benchMemory},
 		"lua":       {benchLua},
 		"pollers":   {benchPollers},
 	}
-	suites["all"] = slices.Concat(suites["ratelimit"], suites["locks"], suites["handover"], suites["queue"], suites["stock"], suites["bloom"], suites["bitmap"], suites["geo"], suites["hll"], suites["ttlhash"], suites["scan"], suites["cache"], suites["serve"], suites["proxy"], suites["memcached"], suites["engine"], suites["memory"], suites["lua"], suites["pollers"])
+	suites["all"] = slices.Concat(suites["ratelimit"], suites["locks"], suites["handover"], suites["queue"], suites["stock"], suites["bloom"], suites["bitmap"], suites["geo"], suites["hll"], suites["ttlhash"], suites["scan"], suites["cache"], suites["serve"], suites["proxy"], suites["memcached"], suites["engine"], suites["calls"], suites["memory"], suites["lua"], suites["pollers"])
 	todo, ok := suites[suite]
 	if !ok {
-		return fmt.Errorf("unknown suite %q: want ratelimit, locks, handover, queue, stock, bloom, bitmap, geo, hll, ttlhash, scan, cache, serve, proxy, memcached, engine, cores, memory, lua, pollers or all", suite)
+		return fmt.Errorf("unknown suite %q: want ratelimit, locks, handover, queue, stock, bloom, bitmap, geo, hll, ttlhash, scan, cache, serve, proxy, memcached, engine, calls, cores, memory, lua, pollers or all", suite)
 	}
 	if err := os.MkdirAll(filepath.Dir(out), 0o755); err != nil { //nolint:gosec // results are for everybody
 		return err

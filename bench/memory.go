@@ -12,10 +12,11 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// A dataset is a million elements of one kind. words makes the command that adds the i-th.
+// A dataset is a million elements of one kind. Each is written rounds times. words makes the i-th command.
 type dataset struct {
-	title string
-	words func(i int) []any
+	title  string
+	rounds int
+	words  func(i int) []any
 }
 
 const millions = 1_000_000
@@ -23,21 +24,24 @@ const millions = 1_000_000
 func datasets() []dataset {
 	key := func(i int) string { return fmt.Sprintf("key:%012d", i) }
 	member := func(i int) string { return fmt.Sprintf("member:%012d", i) }
-	value := strings.Repeat("x", 20)
+	value, churn := strings.Repeat("x", 20), strings.Repeat("x", 500)
 	return []dataset{
-		{"strings of 32 bytes", func(i int) []any { return []any{"SET", key(i), fmt.Sprintf("%s%012d", value, i)} }},
-		{"members of one sorted set", func(i int) []any { return []any{"ZADD", "zset", i * 7919 % millions, member(i)} }},
-		{"members of one set", func(i int) []any { return []any{"SADD", "set", member(i)} }},
-		{"fields of one hash", func(i int) []any { return []any{"HSET", "hash", member(i), i} }},
-		{"elements of one list", func(i int) []any { return []any{"RPUSH", "list", member(i)} }},
-		{"hashes of 5 fields", func(i int) []any {
+		{"strings of 32 bytes", 1, func(i int) []any { return []any{"SET", key(i), fmt.Sprintf("%s%012d", value, i)} }},
+		{"members of one sorted set", 1, func(i int) []any { return []any{"ZADD", "zset", i * 7919 % millions, member(i)} }},
+		{"members of one set", 1, func(i int) []any { return []any{"SADD", "set", member(i)} }},
+		{"fields of one hash", 1, func(i int) []any { return []any{"HSET", "hash", member(i), i} }},
+		{"elements of one list", 1, func(i int) []any { return []any{"RPUSH", "list", member(i)} }},
+		{"hashes of 5 fields", 1, func(i int) []any {
 			return []any{"HSET", key(i), "id", i, "name", "somebody", "state", "open", "total", i % 1000, "until", 1732147200000 + i}
 		}},
-		{"lists of 5 elements", func(i int) []any { return []any{"RPUSH", key(i), i, "one", "two", "three", member(i)} }},
-		{"sets of 5 words", func(i int) []any { return []any{"SADD", key(i), "red", "green", "blue", i, "yellow"} }},
-		{"sets of 5 integers", func(i int) []any { return []any{"SADD", key(i), i, i + 1, i + 2, i + 3, i % 7} }},
-		{"sorted sets of 5 members", func(i int) []any {
+		{"lists of 5 elements", 1, func(i int) []any { return []any{"RPUSH", key(i), i, "one", "two", "three", member(i)} }},
+		{"sets of 5 words", 1, func(i int) []any { return []any{"SADD", key(i), "red", "green", "blue", i, "yellow"} }},
+		{"sets of 5 integers", 1, func(i int) []any { return []any{"SADD", key(i), i, i + 1, i + 2, i + 3, i % 7} }},
+		{"sorted sets of 5 members", 1, func(i int) []any {
 			return []any{"ZADD", key(i), i, "one", 2, "two", i % 1000, "three", 4, "four", 5.5, "five"}
+		}},
+		{"strings of 10 to 500 bytes, written 20 times", 20, func(i int) []any { // fragmentation
+			return []any{"SET", key(i * 7919 % millions), churn[:10+uint32(i)*2654435761>>8%491]}
 		}},
 	}
 }
@@ -57,9 +61,10 @@ func benchMemory(ctx context.Context, cfg config) error {
 		}
 		cfg.raw.Printf("raw\t%s\tserve %+v\tredis %+v", d.title, ours, theirs)
 		ratio := func(a, b int) float64 { return float64(a) / float64(b) }
-		cfg.printf("a million %-26s live %4d B each, redis %4d B, ratio %.2f   RSS %4d MB, idle %4d MB, redis %4d MB: ratio to RSS %.2f, to used_memory %.2f",
+		cfg.printf("a million %-26s live %4d B each, redis %4d B, ratio %.2f   RSS %4d MB, idle %4d MB, redis %4d MB: ratio to RSS %.2f, without both empty %.2f, to used_memory %.2f",
 			d.title, ours.live/millions, theirs.live/millions, ratio(ours.live, theirs.live),
-			ours.loaded>>20, ours.idle>>20, theirs.loaded>>20, ratio(ours.loaded, theirs.loaded), ratio(ours.loaded, theirs.live))
+			ours.loaded>>20, ours.idle>>20, theirs.loaded>>20, ratio(ours.loaded, theirs.loaded),
+			ratio(ours.loaded-ours.empty, theirs.loaded-theirs.empty), ratio(ours.loaded, theirs.live))
 	}
 	return nil
 }
@@ -67,6 +72,7 @@ func benchMemory(ctx context.Context, cfg config) error {
 // A footprint is the memory of a server, in bytes.
 type footprint struct {
 	live         int // used_memory; for the engine the heap after a collection
+	empty        int // RSS before the first key
 	loaded, idle int // RSS after the last reply, and some seconds later
 	peak         int
 	encoding     string
@@ -80,10 +86,14 @@ func (c config) footprint(ctx context.Context, d dataset, start func(context.Con
 	defer stop()
 	rdb := redis.NewClient(&redis.Options{Addr: t.addr, Protocol: 2, ReadTimeout: time.Minute})
 	defer func() { _ = rdb.Close() }()
+	if err := rdb.Ping(ctx).Err(); err != nil {
+		return f, err
+	}
+	f.empty = rss(t.pid, "VmRSS:")
 	const batch = 500
-	for i := 0; i < millions; i += batch {
+	for i := 0; i < d.rounds*millions; i += batch {
 		if i%100_000 == 0 {
-			c.progress("a million %s, %s, %d%%", d.title, t.name, i*100/millions)
+			c.progress("a million %s, %s, %d%%", d.title, t.name, i*100/d.rounds/millions)
 		}
 		if _, err := rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
 			for j := range batch {

@@ -46,6 +46,7 @@ type checkState struct {
 	Changes  int64  `json:"changes"` // that can be read
 	Bytes    int64  `json:"bytes"`   // of these
 	Torn     int64  `json:"torn_bytes"`
+	Flaw     string `json:"flaw"` // damage that loses nothing
 	Damage   string `json:"damage"`
 	Lost     int64  `json:"lost_bytes"`
 }
@@ -54,6 +55,9 @@ func checkStateOf(dir string, r aof.Report, repaired bool) checkState {
 	s := checkState{Dir: dir, Intact: r.Damage == nil, Repaired: repaired && r.Damage != nil, Changes: r.Records, Bytes: r.Bytes, Lost: r.Lost}
 	if r.Torn != nil {
 		s.Torn = r.Torn.Bytes
+	}
+	if r.Flaw != nil {
+		s.Flaw = r.Flaw.Error()
 	}
 	if r.Damage != nil {
 		s.Damage = r.Damage.Error()
@@ -92,6 +96,9 @@ func check(dir string, repair, asJSON bool, stdout io.Writer) error {
 		return err
 	}
 	text := fmt.Sprintf("%s is intact: %s, %s", dir, changes(r.Records), byteSize(r.Bytes))
+	if r.Flaw != nil {
+		text += fmt.Sprintf("; %v: nothing is lost, and the next start writes the mark anew", r.Flaw)
+	}
 	if r.Torn != nil {
 		text += fmt.Sprintf("; a crash tore the end of %s: the next start cuts off %s", r.Torn.File, byteSize(r.Torn.Bytes))
 	}

@@ -4,7 +4,6 @@ import (
 	"math"
 	"os"
 	"runtime/debug"
-	"runtime/metrics"
 	"slices"
 	"time"
 
@@ -24,14 +23,15 @@ const (
 	memoryStep = 8 << 20
 )
 
-// A memoryKeeper sets the memory limit of Go's collector so that the process stays within the promise of
-// docs/engine.md: twice maxmemory, or three times the keys where there is no maxmemory, plus memoryBase
+// A memoryKeeper sets the [pace] of Go's collector and its memory limit. By the limit the process stays within the
+// promise of docs/engine.md: twice maxmemory, or three times the keys where there is no maxmemory, plus memoryBase
 // and twice the memory of clients and scripts. Without it the heap could grow to twice of what was live
 // at any moment, including copies of all keys and of long replies.
 type memoryKeeper struct {
 	clients *budget.Budget // may be nil
 	limit   int64          // set in the collector
 	others  uncounted
+	pace    *pace
 	stop    chan struct{}
 	stopped chan struct{}
 }
@@ -39,7 +39,7 @@ type memoryKeeper struct {
 // keepMemory sets the first limit. Call it before opening the engine: loading may need as much memory as
 // serving. GOMEMLIMIT in the environment overrides it.
 func keepMemory(maxMemory int64, clients *budget.Budget) *memoryKeeper {
-	k := &memoryKeeper{clients: clients, limit: math.MaxInt64, stop: make(chan struct{}), stopped: make(chan struct{})}
+	k := &memoryKeeper{clients: clients, limit: math.MaxInt64, pace: newPace(), stop: make(chan struct{}), stopped: make(chan struct{})}
 	if maxMemory > 0 {
 		k.set(2*maxMemory, 0)
 	}
@@ -103,6 +103,8 @@ const (
 // more than the live heap of its last run, not counting clients: uncounted memory, like the buffers of
 // many servers, must not make it run all the time.
 func (k *memoryKeeper) look(e *engine.Engine) {
+	now := readCollected()
+	k.pace.look(now)
 	switch {
 	case e != nil && e.MaxMemory() > 0:
 		k.set(2*min(e.MaxMemory(), math.MaxInt64/8), e.ScriptMemory())
@@ -113,16 +115,8 @@ func (k *memoryKeeper) look(e *engine.Engine) {
 		if e != nil {
 			keys, scripts = e.UsedMemory(), e.ScriptMemory()
 		}
-		cycle, live := alive()
-		k.set(max(memoryBase+3*keys, k.others.after(cycle, live, k.clients.Stats().Used)/4*5), scripts)
+		k.set(max(memoryBase+3*keys, k.others.after(now.cycles, now.live, k.clients.Stats().Used)/4*5), scripts)
 	}
-}
-
-// alive returns the number of runs of the collector and the live bytes at the last one.
-func alive() (cycle uint64, live int64) {
-	sample := []metrics.Sample{{Name: "/gc/cycles/total:gc-cycles"}, {Name: "/gc/heap/live:bytes"}}
-	metrics.Read(sample)
-	return sample[0].Value.Uint64(), int64(sample[1].Value.Uint64()) //nolint:gosec // it fits
 }
 
 // uncounted estimates the live bytes that are not memory of clients: the minimum over the last runs of

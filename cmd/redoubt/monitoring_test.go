@@ -97,7 +97,7 @@ func scrapes(t *testing.T) (all []scrapeOf) {
 		for _, line := range []string{
 			"SET k v", "GET k", "LOCK.ACQUIRE l 60000 ID a", "LOCK.ACQUIRE l 60000", "LOCK.ACQUIRE l 60000 BLOCK 1", "LOCK.EXTEND l b 60000",
 			"SEM.ACQUIRE s 2 60000", "QUEUE.PUT mail x ID x", "QUEUE.PUT mail y", "QUEUE.PUT mail x ID x", "QUEUE.PUT mail z AFTER 1 x", "QUEUE.TAKE mail 1 60000", "STOCK.SET item 10",
-			"LIMIT.TAKE r 1 1 3600000 1", "LIMIT.TAKE r 1 1 3600000 1", "SET rd:{pages:1}:cache x", "SET rd:{bad\xff}:queue x",
+			"LIMIT.TAKE api:1 1 1 3600000 1", "LIMIT.TAKE api:1 1 1 3600000 1", "SET rd:{pages:1}:cache x", "SET rd:{bad\xff}:queue x",
 		} {
 			var args []any
 			for a := range strings.FieldsSeq(line) {
@@ -161,6 +161,7 @@ func TestMonitoring(t *testing.T) {
 			"redoubt_stock_units item=item,state=available":                     10,
 			"redoubt_limit_decisions_total command=limit.take,decision=allowed": 1,
 			"redoubt_limit_decisions_total command=limit.take,decision=denied":  1,
+			"redoubt_limit_policy_decisions_total policy=api,decision=denied":   1,
 			"redoubt_names kind=stock":                                          1,
 			"redoubt_extension_commands_total command=queue.put":                4,
 			"redoubt_panics_total":                                              0,

@@ -63,7 +63,7 @@ environment, and the environment overrides the file.`,
 	}
 	root.PersistentFlags().String("config", "", "YAML `file` with settings")
 	noColour(root.PersistentFlags())
-	root.AddCommand(newServe(), newLock(), newLimit(), newQueue(), newStock(), newCache(), newScan(), newDel(), newBigkeys(), newImport(), newExport(), newCheck(), newHealth(), newDoctor(), newTop(), newCommands(), newMan(), newVersion())
+	root.AddCommand(newServe(), newLock(), newLimit(), newQueue(), newStock(), newCache(), newScan(), newDel(), newBigkeys(), newImport(), newExport(), newCheck(), newHealth(), newDoctor(), newBench(), newTop(), newCommands(), newMan(), newVersion())
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return fill(root, cmd) }
 	root.SetHelpFunc(help)
 	root.SetHelpCommand(newHelp())
