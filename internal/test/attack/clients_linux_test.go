@@ -2,6 +2,7 @@ package attack
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -28,7 +29,11 @@ func (r *round) holds(ctx context.Context, n int, hold time.Duration, send func(
 			break
 		}
 		open = append(open, w)
-		if c, ok := w.Conn.(*net.TCPConn); ok {
+		c := w.Conn
+		if over, ok := c.(*tls.Conn); ok {
+			c = over.NetConn()
+		}
+		if c, ok := c.(*net.TCPConn); ok {
 			_ = c.SetReadBuffer(4096) // As small as the system lets it be.
 		}
 		for _, b := range send(i) {

@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/redoubt-go/redoubt/internal/test/redistest"
 )
 
 // An ending is how a round ends the process.
@@ -120,8 +122,11 @@ func (r *round) run(length time.Duration, end ending) {
 	}
 	defer r.kill()
 
-	group := &victims{r: r}
+	group := &victims{r: r, inUse: map[string]holders{}}
 	if !r.alone {
+		for i := range group.masters {
+			group.masters[i] = redistest.Start(r.t).URL()
+		}
 		group.start()
 	}
 	ctx, stop := context.WithCancel(context.Background())

@@ -1,6 +1,9 @@
 package attack
 
-var embedded = []topology{engine, durable}
+// behind are the topologies with servers behind the target.
+var behind = []topology{redis, pool, sentinel, cluster}
+
+var embedded = []topology{engine, durable, encrypted}
 
 // held and bounded are what clients may hold together, and the process' memory with
 // that by docs/engine.md: twice as much and 64 MiB, and here 192 MiB for the values
@@ -106,7 +109,7 @@ var attacks = []attack{
 		holds: "the promises for all",
 	},
 	{
-		name: "large replies of a back end", on: []topology{redis, pool}, memory: bounded, attempt: amplified, serve: held, long: true, // A server takes seconds for such replies on a busy machine.
+		name: "large replies of a back end", on: behind, memory: bounded, attempt: amplified, serve: held, long: true, // A server takes seconds for such replies on a busy machine.
 		tries: "the same, where another server makes the replies",
 		holds: "the promises for all",
 	},
@@ -116,15 +119,20 @@ var attacks = []attack{
 		holds: "the promises for all",
 	},
 	{
-		name: "beyond the limits of the back end", on: []topology{redis, pool}, memory: 1024, attempt: tooLarge,
+		name: "beyond the limits of the back end", on: behind, memory: 1024, attempt: tooLarge,
 		back:  []string{"--proto-max-bulk-len", "1mb", "--client-output-buffer-limit", "normal 8mb 0 0"},
 		tries: "arguments beyond proto-max-bulk-len, and replies beyond client-output-buffer-limit, on servers with low limits",
 		holds: "only the client that sent it gets the error",
 	},
 	{
-		name: "a reply of 1.1 GB", on: []topology{redis, pool}, memory: 2*1024 + 256, attempt: beyondAGiB, long: true, // It takes seconds.
+		name: "a reply of 1.1 GB", on: behind, memory: 2*1024 + 256, attempt: beyondAGiB, long: true, // It takes seconds.
 		tries: "MGET of 110 MB ten times",
 		holds: "only the client that asked gets an error",
+	},
+	{
+		name: "TLS: broken handshakes", on: []topology{encrypted}, memory: bounded, attempt: brokenHandshakes, serve: held,
+		tries: "hundreds of clients that send parts of a ClientHello, damaged ones, records of every kind, and stop",
+		holds: "the promises for all",
 	},
 	{
 		name: "memcached: announced values", on: []topology{memcached}, memory: 256, attempt: announcedValues,
@@ -167,12 +175,12 @@ var attacks = []attack{
 		holds: "the process goes on in another file or refuses writes; at most the last two seconds are lost",
 	},
 	{
-		name: "a full memory", on: embedded, memory: 2*64 + 64, attempt: fills, alone: true, serve: []string{"--maxmemory=64MiB"},
+		name: "a full memory", on: []topology{engine, durable}, memory: 2*64 + 64, attempt: fills, alone: true, serve: []string{"--maxmemory=64MiB"},
 		tries: "values of all types until --maxmemory refuses them, with compactions of the log",
 		holds: "the process takes twice the limit, and 64 MiB, at most",
 	},
 	{
-		name: "a full memory, with eviction", on: embedded, memory: 2*64 + 64, attempt: fills, alone: true, serve: []string{"--maxmemory=64MiB", "--maxmemory-policy=allkeys-lru"},
+		name: "a full memory, with eviction", on: []topology{engine, durable}, memory: 2*64 + 64, attempt: fills, alone: true, serve: []string{"--maxmemory=64MiB", "--maxmemory-policy=allkeys-lru"},
 		tries: "the same where other keys go",
 		holds: "the same",
 	},

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,12 +12,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
 
+	"github.com/redoubt-go/redoubt/internal/test/certtest"
 	"github.com/redoubt-go/redoubt/internal/test/memcachedtest"
 	"github.com/redoubt-go/redoubt/internal/test/redistest"
 )
@@ -30,10 +33,13 @@ const (
 	redis     topology = "redis"     // one redis-server
 	pool      topology = "pool"      // a pool of three redis-servers
 	memcached topology = "memcached" // a pool of three memcached servers
+	encrypted topology = "tls"       // the embedded engine, and clients with TLS
+	sentinel  topology = "sentinel"  // a pool whose server the Sentinels name
+	cluster   topology = "cluster"   // a pool that is a Redis Cluster of three primaries
 )
 
 // all are the topologies that clients of RESP reach.
-var all = []topology{engine, durable, redis, pool}
+var all = []topology{engine, durable, redis, pool, encrypted, sentinel, cluster}
 
 // drain is the drain time of the servers under attack: short, because most
 // rounds use it up.
@@ -71,21 +77,40 @@ func newTarget(r *round, on topology) *target {
 	case durable:
 		d.dir = filepath.Join(r.t.TempDir(), "data")
 		d.args = append(d.args, "--listen="+d.addr, "--dir="+d.dir)
+	case encrypted:
+		certificates := certtest.New(r.t)
+		certificates.Sign("server")
+		d.args = append(d.args, "--listen=tls://"+d.addr, "--tls-cert-file="+certificates.File("server.crt"), "--tls-key-file="+certificates.File("server.key"))
 	case redis:
 		back := redistest.Start(r.t, r.back...)
 		d.args = append(d.args, "--listen="+d.addr, "--backend="+back.URL())
 	case pool:
-		text := "p:\n  listen: " + d.addr + "\n  hash: fnv1a_64\n  distribution: ketama\n  hash_tag: \"{}\"\n  redis: true\n  servers:\n"
+		text := "  hash: fnv1a_64\n  distribution: ketama\n  hash_tag: \"{}\"\n  redis: true\n  servers:\n"
 		for i := range 3 {
 			text += fmt.Sprintf("   - %s:1 s%d\n", redistest.Start(r.t, r.back...).Addr(), i)
 		}
-		d.args = append(d.args, "--pools="+poolFile(r, text))
+		d.args = append(d.args, d.pools(r, text))
+	case sentinel:
+		master := redistest.Start(r.t, r.back...)
+		host, port, _ := net.SplitHostPort(master.Addr())
+		replica := redistest.Start(r.t, append(slices.Clone(r.back), "--replicaof", host, port)...)
+		text := "  hash_tag: \"{}\"\n  redis: true\n  servers:\n   - " + master.Addr() + ":1 main\n  sentinels:\n"
+		for _, s := range redistest.StartSentinels(r.t, 3, []redistest.Watched{{Name: "main", Master: master, Replicas: []*redistest.Server{replica}}}) {
+			text += "   - " + s.Addr() + "\n"
+		}
+		d.args = append(d.args, d.pools(r, text))
+	case cluster:
+		text := "  redis: true\n  cluster:\n"
+		for _, addr := range redistest.StartCluster(r.t, 3, 0, r.back...).Addrs() {
+			text += "   - " + addr + "\n"
+		}
+		d.args = append(d.args, d.pools(r, text))
 	case memcached:
-		text := "p:\n  listen: " + d.addr + "\n  hash: fnv1a_64\n  distribution: ketama\n  servers:\n"
+		text := "  hash: fnv1a_64\n  distribution: ketama\n  servers:\n"
 		for i := range 3 {
 			text += fmt.Sprintf("   - %s:1 s%d\n", memcachedtest.Start(r.t, r.back...).Addr(), i)
 		}
-		d.args = append(d.args, "--pools="+poolFile(r, text))
+		d.args = append(d.args, d.pools(r, text))
 	default:
 		r.t.Fatalf("no topology %q", on)
 	}
@@ -93,12 +118,22 @@ func newTarget(r *round, on topology) *target {
 	return d
 }
 
-func poolFile(r *round, text string) string {
+// pools returns the argument for a pool with these directives at the target's address.
+func (d *target) pools(r *round, directives string) string {
 	file := filepath.Join(r.t.TempDir(), "pools.yml")
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte("p:\n  listen: "+d.addr+"\n"+directives), 0o600); err != nil {
 		r.t.Fatal(err)
 	}
-	return file
+	return "--pools=" + file
+}
+
+// connect opens a connection to the target as its clients do.
+func (r *round) connect(within time.Duration) (net.Conn, error) {
+	dialer := &net.Dialer{Timeout: within}
+	if r.on == encrypted {
+		return tls.DialWithDialer(dialer, "tcp", r.addr, &tls.Config{InsecureSkipVerify: true}) //nolint:gosec // The certificate is of this round.
+	}
+	return dialer.Dial("tcp", r.addr)
 }
 
 func free(addr string) bool {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -18,14 +19,15 @@ import (
 
 // victims are clients that do known work until they are told to stop.
 type victims struct {
-	r    *round
-	end  atomic.Bool
-	all  sync.WaitGroup
-	warm sync.WaitGroup
-
-	held atomic.Int64 // by the victims that contend for one lock
+	r       *round
+	end     atomic.Bool
+	masters [2]string // of quorum locks, beside the target
+	all     sync.WaitGroup
+	warm    sync.WaitGroup
 
 	mu    sync.Mutex
+	inUse map[string]holders // of the names for which several victims contend
+
 	conns []net.Conn
 	cut   bool // one of them has failed, so the others are ended
 	victimStats
@@ -45,7 +47,11 @@ const giveUp = 45 * time.Second
 // ordinary are the victims that speak RESP.
 var ordinary = map[string]func(*victim) error{
 	"strings": keepsStrings, "collections": keepsCollections, "pipeline": pipelines, "transactions": transacts,
-	"lock a": locks, "lock b": locks, "queue": queues, "subscriber": subscribes,
+	"lock a": contends("lock"), "lock b": contends("lock"),
+	"fair a": contends("fair", "FAIR"), "fair b": contends("fair", "FAIR"),
+	"reader a": contends("book", "SHARED"), "reader b": contends("book", "SHARED"), "writer": contends("book"),
+	"queue": queues, "subscriber": subscribes,
+	"quorum a": holdsQuorum, "quorum b": holdsQuorum, "cache": keepsCache, "leases": leasesTokens,
 }
 
 // tag is what the keys of a victim have between their braces.
@@ -120,9 +126,13 @@ type victim struct {
 	longest  time.Duration
 	slowest  string
 	fence    int64
+	library  *library
 }
 
 func (v *victim) close() {
+	if v.library != nil {
+		v.library.close()
+	}
 	for _, c := range v.raw {
 		_ = c.Close()
 	}
@@ -131,7 +141,7 @@ func (v *victim) close() {
 // conn returns one of its connections.
 func (v *victim) conn(i int) (*bufio.ReadWriter, error) {
 	for len(v.conns) <= i {
-		c, err := net.DialTimeout("tcp", v.g.r.addr, giveUp)
+		c, err := v.g.r.connect(giveUp)
 		if err != nil {
 			return nil, err
 		}
@@ -317,32 +327,68 @@ func isBusy(err error) bool {
 	return ok && (refused.Code() == "BUSY" || refused.Code() == "EXECABORT")
 }
 
-// locks contends with another for one lock: never do both hold it, and fencing
-// tokens rise.
-func locks(v *victim) error {
-	got, err := v.on(0, "LOCK.ACQUIRE", "victims", "600000", "BLOCK", "0")
-	if err != nil {
-		return err
+// contends returns a victim that contends with others for one lock. An exclusive holder is alone, and its fencing
+// token is larger than the one before; a reader's is no smaller.
+func contends(name string, options ...string) func(*victim) error {
+	shared := slices.Contains(options, "SHARED")
+	return func(v *victim) error {
+		got, err := v.on(0, append([]string{"LOCK.ACQUIRE", name, "600000", "BLOCK", "0"}, options...)...)
+		if err != nil {
+			return err
+		}
+		lease, _ := got.([]any)
+		if len(lease) != 3 {
+			return fmt.Errorf("LOCK.ACQUIRE: the reply is %v", got)
+		}
+		id, _ := lease[0].(string)
+		fence, _ := lease[1].(int64)
+		if err := v.holds(name, fence, shared); err != nil {
+			return err
+		}
+		_, err = v.on(0, "PING") // meanwhile a second holder would be noticed
+		v.g.leaves(name, shared)
+		if err != nil {
+			return err
+		}
+		return v.wants(int64(1), "LOCK.RELEASE", name, id)
 	}
-	lease, _ := got.([]any)
-	if len(lease) != 3 {
-		return fmt.Errorf("LOCK.ACQUIRE: the reply is %v", got)
-	}
-	id, _ := lease[0].(string)
-	fence, _ := lease[1].(int64)
-	if fence <= v.fence {
-		return fmt.Errorf("LOCK.ACQUIRE: fencing token %d comes after %d", fence, v.fence)
+}
+
+// holders are the victims that hold a lock.
+type holders struct{ alone, shared int }
+
+// holds notes that the victim holds a lock. It returns an error when others hold it as well, or the token is too small.
+func (v *victim) holds(name string, fence int64, shared bool) error {
+	if fence < v.fence || fence == v.fence && !shared {
+		return fmt.Errorf("%s: fencing token %d comes after %d", name, fence, v.fence)
 	}
 	v.fence = fence
-	if n := v.g.held.Add(1); n != 1 {
-		return fmt.Errorf("LOCK.ACQUIRE: %d clients hold the lock", n)
+	v.g.mu.Lock()
+	defer v.g.mu.Unlock()
+	h := v.g.inUse[name]
+	if shared {
+		h.shared++
+	} else {
+		h.alone++
 	}
-	_, err = v.on(0, "PING") // meanwhile a second holder would be noticed
-	v.g.held.Add(-1)
-	if err != nil {
-		return err
+	v.g.inUse[name] = h
+	if h.alone > 1 || h.alone == 1 && h.shared > 0 {
+		return fmt.Errorf("%s: %d clients hold the lock alone, and %d share it", name, h.alone, h.shared)
 	}
-	return v.wants(int64(1), "LOCK.RELEASE", "victims", id)
+	return nil
+}
+
+// leaves notes that a victim is about to release a lock.
+func (g *victims) leaves(name string, shared bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	h := g.inUse[name]
+	if shared {
+		h.shared--
+	} else {
+		h.alone--
+	}
+	g.inUse[name] = h
 }
 
 func queues(v *victim) error {

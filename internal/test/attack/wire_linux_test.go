@@ -25,7 +25,7 @@ type wire struct {
 // dial connects an attacker. It returns nil when the server takes no connection,
 // which is no fault: it may be at its limit, or told to end.
 func (r *round) dial() *wire {
-	c, err := net.DialTimeout("tcp", r.addr, 5*time.Second)
+	c, err := r.connect(5 * time.Second)
 	if err != nil {
 		return nil
 	}
