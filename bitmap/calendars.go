@@ -229,10 +229,11 @@ func parseCalendar(name string, r redoubt.Reply) (Calendar, error) {
 		return Calendar{}, fmt.Errorf("%w: the key of %q holds no calendar: it has %d bytes; want 4 to %d", redoubt.ErrWrongType, name, len(text), most)
 	}
 	base := binary.BigEndian.Uint32([]byte(text[:4]))
-	if base%8 != 0 || base > uint32(MaxDay-MinDay) {
+	c := Calendar{base: Day(base) + MinDay, bits: text[4:]}
+	if last, marked := c.Last(); base%8 != 0 || base > uint32(MaxDay-MinDay) || marked && last > MaxDay {
 		return Calendar{}, fmt.Errorf("%w: the key of %q holds no calendar", redoubt.ErrWrongType, name)
 	}
-	return Calendar{base: Day(base) + MinDay, bits: text[4:]}, nil
+	return c, nil
 }
 
 // Delete deletes the calendar called name. It reports whether the calendar existed. One round trip.
