@@ -96,6 +96,7 @@ func newTarget(r *round, on topology) *target {
 		replica := redistest.Start(r.t, append(slices.Clone(r.back), "--replicaof", host, port)...)
 		text := "  hash_tag: \"{}\"\n  redis: true\n  servers:\n   - " + master.Addr() + ":1 main\n  sentinels:\n"
 		for _, s := range redistest.StartSentinels(r.t, 3, []redistest.Watched{{Name: "main", Master: master, Replicas: []*redistest.Server{replica}}}) {
+			s.CLI("SENTINEL", "SET", "main", "down-after-milliseconds", "60000") // A master that makes large replies isn't dead.
 			text += "   - " + s.Addr() + "\n"
 		}
 		d.args = append(d.args, d.pools(r, text))
