@@ -283,10 +283,10 @@ outages: needed ## Kills servers of a pool under `redoubt lock`, a Go service an
 		-duration "$(or $(DURATION),1h)" -every "$(or $(EVERY),1m)" -seed "$(or $(SEED),0)"
 
 .PHONY: torture
-torture: needed ## Drives all primitives on real deployments while faults strike, and judges the histories; DURATION=1h, SEED=1, ONLY=regexp, STRIKES=0,3, RACE=1
+torture: needed ## Drives all primitives on real deployments while faults strike, and judges the histories; DURATION=1h, SEED=1, ONLY=regexp, STRIKES=0,3, STEADY=1 watches the memory, RACE=1
 	@mkdir -p bin && go test -c -o bin/torture.test ./internal/test/torture
 	@cd internal/test/torture && "$(CURDIR)/bin/torture.test" -test.run '^TestTorture$$' -test.timeout 0 \
-		-duration "$(or $(DURATION),0s)" -seed "$(or $(SEED),0)" -only '$(or $(ONLY),.)' -strikes '$(STRIKES)' -full $(if $(filter 1,$(RACE)),-raced)
+		-duration "$(or $(DURATION),0s)" -seed "$(or $(SEED),0)" -only '$(or $(ONLY),.)' -strikes '$(STRIKES)' -full $(if $(filter 1,$(STEADY)),-steady) $(if $(filter 1,$(RACE)),-raced)
 
 .PHONY: flashsale
 flashsale: ## Sells 100 bottles to 20,000 buyers in seven ways and draws the results; ARGS="-url redis://... -step lock,stock"

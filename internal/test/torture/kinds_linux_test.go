@@ -56,23 +56,29 @@ var everywhere = slices.Concat(networks(aLink), []*kind{
 		s.crew.members[i].kill()
 		return func() { s.crew.hire(i) }
 	}},
-	onServe("kill -9", 500*time.Millisecond, func(s *serving) func() {
+	ending(onServe("kill -9", 500*time.Millisecond, func(s *serving) func() {
 		s.kill()
 		return s.startAgain
-	}),
+	})),
 	onServe("SIGSTOP", 2*time.Second, func(s *serving) func() {
 		must(s.t, redistest.Suspend(s.process()))
 		return func() { must(s.t, redistest.Resume(s.process())) }
 	}),
-	onServe("SIGTERM and restart", 200*time.Millisecond, func(s *serving) func() {
+	ending(onServe("SIGTERM and restart", 200*time.Millisecond, func(s *serving) func() {
 		s.terminate()
 		return s.startAgain
-	}),
-	onServe("SIGUSR2: a new process takes over", 0, func(s *serving) func() {
+	})),
+	ending(onServe("SIGUSR2: a new process takes over", 0, func(s *serving) func() {
 		s.handOver()
 		return nil
-	}),
+	})),
 })
+
+// ending says that the process of serve ends by k.
+func ending(k *kind) *kind {
+	k.ends = true
+	return k
+}
 
 // onServe makes a fault of serve, which does nothing while serve waits for the servers behind it to start.
 func onServe(name string, lasts time.Duration, act func(s *serving) func()) *kind {

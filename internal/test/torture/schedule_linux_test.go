@@ -15,6 +15,7 @@ type kind struct {
 	name  string
 	of    string        // what it strikes, as targets counts them
 	lasts time.Duration // at most; 0: it strikes and is over
+	ends  bool          // the process of serve, which -steady spares
 	effects
 	// begin strikes the target, and returns what ends it, nil if nothing has to.
 	begin func(s *site, target int, length time.Duration) (end func())
@@ -81,7 +82,7 @@ func newSchedule(seed uint64, s *site) (all schedule) {
 		}
 		needs := s.needs(n)
 		isFree := func(target string) bool { return free[target] <= at }
-		if len(needs) == 0 || slices.ContainsFunc(needs, func(target string) bool { return !isFree(target) }) || at+n.length >= roundLength {
+		if *steady && k.ends || len(needs) == 0 || slices.ContainsFunc(needs, func(target string) bool { return !isFree(target) }) || at+n.length >= roundLength {
 			continue
 		}
 		for _, target := range needs {

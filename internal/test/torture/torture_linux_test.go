@@ -27,6 +27,7 @@ var (
 	only     = flag.String("only", ".", "regular expression of the topologies to run")
 	strikes  = flag.String("strikes", "", "numbers of the strikes to keep of the schedule, like 0,3; all if empty")
 	full     = flag.Bool("full", false, "run all topologies, and run a round that failed again with parts of its schedule left out")
+	steady   = flag.Bool("steady", false, "spare the process of serve, empty it between rounds, and fail if its memory grows")
 	raced    = flag.Bool("raced", false, "build redoubt with the race detector")
 )
 
@@ -92,6 +93,9 @@ func TestTorture(t *testing.T) {
 			r := s.round(seed, all)
 			total.add(r)
 			memory[top.name] = append(memory[top.name], r.memory)
+			if *steady {
+				s.empty()
+			}
 			say("%8v  %-14s seed %-20d %v", time.Since(began).Round(time.Second), top.name, seed, r)
 			if len(r.faults) > 0 {
 				report(t, top, binary, seed, all, r)
@@ -110,9 +114,48 @@ func TestTorture(t *testing.T) {
 			say("%s: serve had %d MiB after the first round, %d MiB at most, and %d MiB after the last of %d", top.name, m[0]>>20, slices.Max(m)>>20, m[len(m)-1]>>20, len(m))
 		}
 	}
+	if *steady {
+		for name, m := range memory {
+			if early, late, grows := growth(m); grows {
+				t.Errorf("%s: serve's memory grows: %d MiB in the second quarter of the rounds, %d MiB in the last", name, early>>20, late>>20)
+			}
+		}
+	}
 	say("%v: %v", time.Since(began).Round(time.Second), total)
 	if len(total.undecided) == total.judged {
 		t.Errorf("none of %d histories could be judged", total.judged)
+	}
+}
+
+// growth compares the medians of a process' memory in the second quarter of the rounds and in the last. The first
+// quarter fills caches and pools.
+func growth(m []int64) (early, late int64, grows bool) {
+	if len(m) < 8 {
+		return 0, 0, false
+	}
+	median := func(some []int64) int64 { return slices.Sorted(slices.Values(some))[len(some)/2] }
+	n := len(m) / 4
+	early, late = median(m[n:2*n]), median(m[len(m)-n:])
+	return early, late, late > early+early/10+2<<20
+}
+
+// TestGrowth holds growth to histories of memory.
+func TestGrowth(t *testing.T) {
+	for _, c := range []struct {
+		mib   []int64
+		grows bool
+	}{
+		{[]int64{30, 36, 40, 41, 40, 42, 41, 40}, false},
+		{[]int64{30, 36, 40, 43, 46, 49, 52, 55}, true},
+		{[]int64{30, 36, 40}, false},
+	} {
+		var m []int64
+		for _, n := range c.mib {
+			m = append(m, n<<20)
+		}
+		if _, _, grows := growth(m); grows != c.grows {
+			t.Errorf("%v MiB: grows is %t", c.mib, grows)
+		}
 	}
 }
 
@@ -182,6 +225,13 @@ func (s *site) round(seed uint64, all schedule) result {
 		r.faults = append(r.faults, "no call was answered")
 	}
 	return r
+}
+
+// empty deletes the keys of the rounds before, which an engine has in its memory.
+func (s *site) empty() {
+	if len(s.servers) == 0 {
+		must(s.t, s.serve.command("FLUSHALL"))
+	}
 }
 
 // shrinkRuns bounds how often a round is run again to find a smaller schedule.
