@@ -16,6 +16,7 @@ import (
 // TestShapes runs the commands whose replies have another shape in RESP3. Their replies must have the
 // shapes of RESP2 in both protocols.
 func TestShapes(t *testing.T) {
+	redistest.Needs(t, 7, 0, "ZMPOP and LCS")
 	s := redistest.Start(t)
 	conns := map[int]redoubt.Conn{}
 	for _, protocol := range []int{2, 3} {

@@ -342,6 +342,9 @@ func testLostSubscription(t *testing.T, n Network) {
 		}
 		t.Run(name, func(t *testing.T) {
 			c, direct, proxy := behindProxy(t, n)
+			if sharded {
+				needsShardedPubSub(t, direct)
+			}
 			k := newKeys()
 			const channels = 3
 			var events [channels]chan event

@@ -76,13 +76,19 @@ func testSubscribe(t *testing.T, open func(*testing.T) redoubt.Conn) {
 		}
 		t.Run(name, func(t *testing.T) {
 			if sharded {
-				r := open(t).Do(bounded(t), publication(newKeys().together("none"), true, "x"))
-				if redoubt.IsCode(r.Err, "ERR") {
-					t.Skipf("the server has no sharded pub/sub: %v", r.Err)
-				}
+				needsShardedPubSub(t, open(t))
 			}
 			testSubscriptions(t, open, sharded)
 		})
+	}
+}
+
+// needsShardedPubSub skips a test if the server is older than Redis 7.
+func needsShardedPubSub(t *testing.T, c redoubt.Conn) {
+	t.Helper()
+	r := c.Do(bounded(t), publication(newKeys().together("none"), true, "x"))
+	if redoubt.IsCode(r.Err, "ERR") {
+		t.Skipf("the server has no sharded pub/sub: %v", r.Err)
 	}
 }
 
