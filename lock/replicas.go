@@ -35,19 +35,22 @@ func (opts Options) replication() (replication, error) {
 	return r, errors.Join(errs...)
 }
 
+// replicasSuffix ends the key that is written for WAIT, behind the key of the lock.
+const replicasSuffix = ":replicas"
+
 // replicated waits until the number of replicas in the options have the data of the primary,
 // the acquisition id included, and gives the lock back if they don't have it in time.
 //
-// WAIT covers the writes that its own connection has seen. So a read precedes it in one
-// pipeline, which is on one connection. Rejected: the acquire before the WAIT; if it missed
-// its script, WAIT would answer before the acquire was sent again. WAIT by itself is never
-// sent again.
+// WAIT covers the writes of its own connection, and since Redis 7.2 a read doesn't bring that connection up to
+// date. So a write to a key of its own, which expires at once, precedes it in one pipeline, which is on one
+// connection. Rejected: the acquire before the WAIT; if it missed its script, WAIT would answer before the
+// acquire was sent again. Neither command is sent again after a lost reply.
 func (f *family) replicated(ctx context.Context, t target, id string) error {
 	if f.replication.replicas == 0 {
 		return nil
 	}
 	replies := f.client.Pipeline(ctx, []redoubt.Cmd{
-		{Name: "EXISTS", Keys: []string{t.key()}, Flags: redoubt.ReadOnly},
+		{Name: "SET", Keys: []string{t.key() + replicasSuffix}, Args: []string{"", "PX", "1000"}},
 		{Name: "WAIT", At: t.key(), Args: []string{strconv.Itoa(f.replication.replicas), strconv.FormatInt(f.replication.timeout.Milliseconds(), 10)}},
 	})
 	n, err := replies[1].Int()

@@ -3,6 +3,7 @@ package lock_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -70,6 +71,26 @@ func TestReplicas(t *testing.T) {
 		t.Errorf("a replica that doesn't answer: %v", err)
 	}
 	replica.Resume()
+}
+
+// WAIT comes behind a write on its connection: since Redis 7.2 it ignores reads.
+func TestReplicasNeedAWrite(t *testing.T) {
+	each(t, func(t *testing.T, e *env) {
+		conn := &recording{losing: &losing{counting: newCounting(t, clienttest.Dial(t, e.Addr))}}
+		c, err := redoubt.New(conn, redoubt.Options{})
+		must(t, err)
+		m, err := lock.New(c, lock.Options{Replicas: 1, ReplicaTimeout: little})
+		must(t, err)
+		if err := m.Do(t.Context(), t.Name(), func(context.Context) error { return nil }); !errors.Is(err, lock.ErrNotReplicated) {
+			t.Errorf("a server without replicas: %v", err)
+		}
+		conn.mu.Lock()
+		defer conn.mu.Unlock()
+		at := slices.IndexFunc(conn.cmds, func(c redoubt.Cmd) bool { return c.Name == "WAIT" })
+		if at < 1 || conn.cmds[at-1].Name != "SET" || conn.cmds[at-1].Flags.Resendable() || conn.cmds[at].Flags.Resendable() {
+			t.Errorf("the commands are %v; want a SET in front of WAIT, and neither sent again", conn.cmds)
+		}
+	})
 }
 
 // Promise: With Replicas, a lock is acquired only once that many replicas

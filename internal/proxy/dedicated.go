@@ -1,7 +1,9 @@
 package proxy
 
 import (
+	"bytes"
 	"context"
+	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -48,6 +50,8 @@ type Expect struct {
 	Protocol resp.Protocol
 	// Monitor says that lines of MONITOR follow this reply.
 	Monitor bool
+	// Vital says that an error ends the connection: the commands behind depend on this one.
+	Vital bool
 }
 
 // A Dedicated is a connection for one [Listener] alone. It doesn't reconnect: a
@@ -191,6 +195,9 @@ func (d *Dedicated) deliver(raw []byte) error {
 	if e == nil {
 		d.push(raw) // a server's farewell, like an idle time-out
 		return nil
+	}
+	if raw[0] == '-' && e.expect.Vital {
+		return fmt.Errorf("the server refused what must come first: %s", bytes.TrimSpace(raw[1:]))
 	}
 	if raw[0] != '-' {
 		if e.expect.Protocol != 0 {

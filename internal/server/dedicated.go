@@ -493,13 +493,16 @@ func blocks(options [][]byte) bool {
 	return false
 }
 
+// reachesReplicas is a message to nobody.
+var reachesReplicas = resp.AppendCommand(nil, "PUBLISH", "redoubt:wait", "")
+
 // wait is for WAIT and WAITAOF, which wait until replicas have the writes of the same
-// connection. The client's earlier writes went over another connection. So a PING first
-// brings this one up to date: the server notes its offset after every command.
+// connection. The client's earlier writes went over another connection. So a command that
+// the server passes to its replicas comes first. Since Redis 7.2 no other command will do.
 func (d *dedicated) wait(_ [][]byte, raw []byte) {
 	if !d.tx.active {
 		// A failure to send shows in the next line.
-		_ = d.conn.SendSilently(proxy.Expect{}, pingRaw)
+		_ = d.conn.SendSilently(proxy.Expect{Vital: true}, reachesReplicas)
 	}
 	d.forwardBlocking(raw)
 }
