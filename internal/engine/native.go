@@ -76,6 +76,16 @@ func (v *Value) Int() int64 {
 	return n
 }
 
+// Null reports whether the next element is null, and passes it if so.
+func (v *Value) Null() bool {
+	_, line, rest := cutLine(v.b)
+	if v.b[0] == ':' || string(line) != "-1" {
+		return false
+	}
+	v.b = rest
+	return true
+}
+
 // Bulk reads a string. It reports false, and nil, for null.
 func (v *Value) Bulk() ([]byte, bool) {
 	n := v.Int()

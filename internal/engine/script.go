@@ -24,11 +24,11 @@ type scriptHost struct {
 	running  *scriptRun // run, while it is Lua that runs
 	tx       Tx
 	reply    []byte
-	failed   []byte      // the last error of a command, which is counted already
-	held     int         // bytes of reply, reserved from the memory of all scripts
-	long     bool        // the last command took so
-	argv     [][]byte    // of a native's command
-	words    [4][32]byte // see Tx.Word
+	failed   []byte       // the last error of a command, which is counted already
+	held     int          // bytes of reply, reserved from the memory of all scripts
+	long     bool         // the last command took so
+	argv     [][]byte     // of a native's command
+	words    [16][32]byte // see Tx.Word
 	wordsAt  int
 	keys     []string
 	args     []string

@@ -66,7 +66,7 @@ func gcra(tx *engine.Tx) bool {
 	}
 	never := incS > tolS || incS == tolS && incNS > tolNS
 	if never || lateS > waitS || lateS == waitS && lateNS > waitNS {
-		answer4(tx, 0, us, aheadS, aheadNS)
+		answer(tx, 0, us, aheadS, aheadNS)
 		return true
 	}
 	if ttlS < 0 {
@@ -84,23 +84,8 @@ func gcra(tx *engine.Tx) bool {
 		ms := max(1, ttlS*1000+(ttlNS+999_999)/1_000_000)
 		tx.Do(wordSet, tx.Keys[0], tat, wordPX, strconv.AppendInt(tx.Word(), ms, 10))
 	}
-	answer4(tx, 1, us, ttlS, ttlNS)
+	answer(tx, 1, us, ttlS, ttlNS)
 	return true
-}
-
-func answer3(tx *engine.Tx, a, b, c int64) {
-	tx.Array(3)
-	tx.Int(a)
-	tx.Int(b)
-	tx.Int(c)
-}
-
-func answer4(tx *engine.Tx, a, b, c, d int64) {
-	tx.Array(4)
-	tx.Int(a)
-	tx.Int(b)
-	tx.Int(c)
-	tx.Int(d)
 }
 
 // theoretical splits a theoretical arrival time, at least 10 digits, into seconds and ns. It

@@ -1,13 +1,21 @@
 package native_test
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
-// eval calls a script, now and then with arguments missing.
+// eval calls a script of one key.
 func (p picker) eval(name, key string, args ...string) []string {
+	return p.evalOn(name, []string{key}, args...)
+}
+
+// evalOn calls a script, now and then with arguments missing.
+func (p picker) evalOn(name string, keys []string, args ...string) []string {
 	if p.one(60) {
 		args = args[:p.IntN(len(args)+1)]
 	}
-	return append([]string{"EVALSHA", script(name).Digest(), "1", key}, args...)
+	return slices.Concat([]string{"EVALSHA", script(name).Digest(), fmt.Sprint(len(keys))}, keys, args)
 }
 
 // lock is one step in the history of a lock, or a few. Somebody listens to ch1

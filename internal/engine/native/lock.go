@@ -34,11 +34,11 @@ var (
 )
 
 // keep is how long a key lives, in ms: longer when the fence is ahead of now.
-func keep(ms, fence, now int64) []byte {
+func keep(tx *engine.Tx, ms, fence, now int64) []byte {
 	if fence > now {
 		ms += (fence - now) / 1000
 	}
-	return digits(ms)
+	return digits(tx, ms)
 }
 
 // same compares a field that may be missing with an argument.
@@ -95,15 +95,15 @@ func acquire(tx *engine.Tx) bool {
 		held = bytes.Clone(held)
 		if len(waiter) > 0 && !at.queued {
 			v = tx.Do(wordHincrby, key, wordTail, wordOne)
-			place := digits(v.Int())
+			place := digits(tx, v.Int())
 			tx.Do(wordHset, key, place, waiter, waiter, place)
 		}
 		answerLock(tx, 0, fence, expiry-now, held)
 		return true
 	}
 	fence = max(fence+1, now)
-	tx.Do(wordHset, key, wordID, id, wordUntil, digits(now+ttl), wordFence, digits(fence), wordLabel, label)
-	tx.Do(wordPexpire, key, keep(keepMS, fence, now))
+	tx.Do(wordHset, key, wordID, id, wordUntil, digits(tx, now+ttl), wordFence, digits(tx, fence), wordLabel, label)
+	tx.Do(wordPexpire, key, keep(tx, keepMS, fence, now))
 	if at.queued {
 		q.leave(tx, at)
 	}
@@ -141,14 +141,14 @@ func extend(tx *engine.Tx) bool {
 	}
 	switch left := until - now; {
 	case !held || left <= 0:
-		answer3(tx, 0, fence, 0)
+		answer(tx, 0, fence, 0)
 		return true
 	case left >= ttl:
-		answer3(tx, 1, fence, left)
+		answer(tx, 1, fence, left)
 		return true
 	}
-	tx.Do(wordHset, key, wordUntil, digits(now+ttl))
-	tx.Do(wordPexpire, key, keep(keepMS, fence, now))
-	answer3(tx, 1, fence, ttl)
+	tx.Do(wordHset, key, wordUntil, digits(tx, now+ttl))
+	tx.Do(wordPexpire, key, keep(tx, keepMS, fence, now))
+	answer(tx, 1, fence, ttl)
 	return true
 }

@@ -13,6 +13,10 @@ import (
 // never wrong.
 var functions = map[string]engine.Native{
 	"7aa36b0fd6224d1b0b1a08aff601a6566a514958": gcra,    // internal/wire/ratelimit/lua/gcra.lua with its parts
+	"2bb60b580a41164071a23f321e4b9e92c95fcf8e": window,  // internal/wire/ratelimit/lua/window.lua
+	"877762adbda764e0fbd6f0ddef69354161f6839b": quota,   // internal/wire/ratelimit/lua/quota.lua
+	"777d388bf3ae5af8180ae100a9cf28fde57a22cd": enter,   // internal/wire/ratelimit/lua/enter.lua
+	"a191bdfb5a51b02e4833139518b80abd58cec82c": stay,    // internal/wire/ratelimit/lua/stay.lua
 	"c148ba86c30b3b25ecd89ac3519d883e092098a9": acquire, // internal/wire/lock/lua/acquire.lua
 	"936bea7dcf3977c83a42d16ebd9df09b05643aa7": extend,  // internal/wire/lock/lua/extend.lua
 	"0e23b03b9f0e2fc51203ada0f27f13feed6ba606": release, // internal/wire/lock/lua/release.lua with its parts
@@ -61,7 +65,17 @@ func integers(args [][]byte, into ...*int64) bool {
 	return true
 }
 
-func digits(n int64) []byte { return strconv.AppendInt(make([]byte, 0, 20), n, 10) }
+func digits(tx *engine.Tx, n int64) []byte { return appendInt(tx.Word(), n) }
+
+func appendInt(b []byte, n int64) []byte { return strconv.AppendInt(b, n, 10) }
+
+// answer is a reply of integers.
+func answer(tx *engine.Tx, ns ...int64) {
+	tx.Array(len(ns))
+	for _, n := range ns {
+		tx.Int(n)
+	}
+}
 
 func word(s string) []byte { return []byte(s) }
 

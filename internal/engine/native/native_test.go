@@ -200,6 +200,9 @@ func (p picker) of(words ...string) string { return words[p.IntN(len(words))] }
 
 func (p picker) one(in int) bool { return p.IntN(in) == 0 }
 
+// pick is picker.of for anything.
+func pick[T any](p picker, of ...T) T { return of[p.IntN(len(of))] }
+
 // odd is an argument that is no ordinary integer.
 func (p picker) odd() string {
 	return p.of("", "x", "1.5", "-1", "0", "01", "-0", " 5", "1e3", "0x10", "9007199254740993", "99999999999999999999", "-99999999999999999999", "nan", "inf", "2251799813685248")
@@ -212,12 +215,30 @@ func (p picker) number(n int64) string {
 	return fmt.Sprint(p.Int64N(n))
 }
 
-// histories are random calls of the scripts that have a function, and what else
+// A history makes random calls of the scripts that have a function, and what else
 // may befall their keys.
-var histories = map[string]func(picker, string) [][]string{"lock": picker.lock, "gcra": picker.gcra, "stock": picker.stock}
+type history struct {
+	next     func(p picker, key string) [][]string
+	suffixes []string // of the keys of one name
+	steps    int      // what is compared after each differs in size
+}
 
-// steps is how many of each; what is compared after each differs in size.
-var steps = map[string]int{"lock": 20000, "gcra": 20000, "stock": 6000}
+var histories = map[string]history{
+	"lock":        {picker.lock, []string{""}, 20000},
+	"gcra":        {picker.gcra, []string{""}, 20000},
+	"stock":       {picker.stock, stockKeys, 6000},
+	"window":      {picker.window, []string{""}, 10000},
+	"quota":       {picker.quota, []string{""}, 8000},
+	"concurrency": {picker.concurrency, []string{""}, 8000},
+}
+
+// keysOf returns the keys of a name.
+func keysOf(name string, suffixes []string) (keys []string) {
+	for _, s := range suffixes {
+		keys = append(keys, name+s)
+	}
+	return keys
+}
 
 // TestSameAsLua holds each function identical to its Lua: reply, log, messages,
 // keyspace events, what the key is and for how long. Each of them must have
@@ -227,23 +248,20 @@ func TestSameAsLua(t *testing.T) {
 	var mu sync.Mutex
 	used, called := map[string]int{}, map[string]int{}
 	t.Run("histories", func(t *testing.T) {
-		for name, next := range histories {
+		for name, h := range histories {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
 				p, watched := picker{randtest.Rand(t)}, randtest.Watch(t)
 				b := newBoth(t)
 				calls := map[string]int{}
-				for range steps[name] {
+				for range h.steps {
 					key := p.of("{k}1", "{k}2", "k3")
 					b.clock.move(time.Duration(p.IntN(4)*p.IntN(400_000)) * time.Microsecond)
 					if p.one(500) {
 						b.clock.move(-2 * time.Second)
 					}
-					for _, args := range next(p, key) {
-						keys := []string{key}
-						if name == "stock" {
-							keys = append(keys, key+":due", key+":over")
-						}
+					for _, args := range h.next(p, key) {
+						keys := keysOf(key, h.suffixes)
 						watched.Begin(func() string { return fmt.Sprintf("%q", args) })
 						b.do(t, keys, args...)
 						if args[0] == "EVALSHA" {

@@ -58,7 +58,7 @@ func release(tx *engine.Tx) bool {
 	if !ok || (mine || expiry <= now) && !q.wakeable(tx) {
 		return false
 	}
-	keepMS := keep(60000, fence, now)
+	keepMS := keep(tx, 60000, fence, now)
 	released := int64(0)
 	switch {
 	case mine:

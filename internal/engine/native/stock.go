@@ -61,7 +61,7 @@ func reserve(tx *engine.Tx) bool {
 		case left <= 0: // it ends
 			return false
 		default:
-			answer6(tx, 1, had, left, available, unsold-available, 0)
+			answer(tx, 1, had, left, available, unsold-available, 0)
 		}
 		return true
 	}
@@ -75,37 +75,30 @@ func reserve(tx *engine.Tx) bool {
 		if how == 4 {
 			how = 2
 		}
-		answer6(tx, -how, 0, 0, available, unsold-available, 0)
+		answer(tx, -how, 0, 0, available, unsold-available, 0)
 		return true
 	case available < n:
 		wait := int64(0)
 		if unsold > available {
 			wait = max(next-now, 0)
 		}
-		answer6(tx, 0, 0, 0, available, unsold-available, wait)
+		answer(tx, 0, 0, 0, available, unsold-available, wait)
 		return true
 	}
 	tx.Do(wordZcard, tx.Keys[1]) // a key that is no set of reservations is left to Lua
 	available -= n
 	until := now + ttl
-	deadline := digits(until)
+	deadline := digits(tx, until)
 	if len(deadline) != deadlineDigits {
 		return false
 	}
-	tx.Do(wordHset, tx.Keys[0], wordAvailable, digits(available), id, append(digits(n), deadline...))
+	tx.Do(wordHset, tx.Keys[0], wordAvailable, digits(tx, available), id, append(digits(tx, n), deadline...))
 	tx.Do(wordZadd, tx.Keys[1], deadline, id)
 	if next == 0 || until < next {
 		tx.Do(wordHset, tx.Keys[0], wordNext, deadline)
 	}
-	answer6(tx, 1, n, ttl, available, unsold-available, 0)
+	answer(tx, 1, n, ttl, available, unsold-available, 0)
 	return true
-}
-
-func answer6(tx *engine.Tx, ns ...int64) {
-	tx.Array(len(ns))
-	for _, n := range ns {
-		tx.Int(n)
-	}
 }
 
 // settle is stock/lua/settle.lua, but for the one call a minute that forgets ids.
@@ -147,10 +140,10 @@ func settle(tx *engine.Tx) bool {
 		case !ok:
 			return false
 		case over > now:
-			answer1(tx, over%10%4)
+			answer(tx, over%10%4)
 			return true
 		case how == 1:
-			answer1(tx, 0)
+			answer(tx, 0)
 			return true
 		}
 		how = 4
@@ -160,19 +153,14 @@ func settle(tx *engine.Tx) bool {
 	}
 	if there {
 		if how == 1 {
-			tx.Do(wordHset, tx.Keys[0], wordSold, digits(sold+n))
+			tx.Do(wordHset, tx.Keys[0], wordSold, digits(tx, sold+n))
 		} else {
-			tx.Do(wordHset, tx.Keys[0], wordAvailable, digits(available+n))
+			tx.Do(wordHset, tx.Keys[0], wordAvailable, digits(tx, available+n))
 		}
 		tx.Do(wordHdel, tx.Keys[0], id)
 		tx.Do(wordZrem, tx.Keys[1], id)
 	}
-	tx.Do(wordZadd, tx.Keys[2], digits((now+keepUS)/10*10+how), id)
-	answer1(tx, how%4)
+	tx.Do(wordZadd, tx.Keys[2], digits(tx, (now+keepUS)/10*10+how), id)
+	answer(tx, how%4)
 	return true
-}
-
-func answer1(tx *engine.Tx, n int64) {
-	tx.Array(1)
-	tx.Int(n)
 }

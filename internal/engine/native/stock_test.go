@@ -2,6 +2,8 @@ package native_test
 
 import "fmt"
 
+var stockKeys = []string{"", ":due", ":over"}
+
 // stock is one step in the history of an item, or a few.
 func (p picker) stock(key string) [][]string {
 	id := fmt.Sprint(":", p.IntN(40))
@@ -10,10 +12,7 @@ func (p picker) stock(key string) [][]string {
 	}
 	keep := p.of("3600000000", "3600000000", "2000000")
 	call := func(name string, args ...string) []string {
-		if p.one(60) {
-			args = args[:p.IntN(len(args)+1)]
-		}
-		return append([]string{"EVALSHA", script(name).Digest(), "3", key, key + ":due", key + ":over"}, args...)
+		return p.evalOn(name, keysOf(key, stockKeys), args...)
 	}
 	reserve := func() []string {
 		ttl := p.of("60000000", "60000000", "60000000", p.number(60_000_000))

@@ -48,7 +48,7 @@ for i = 3, #ARGV, 2 do
   local limit, window = tonumber(ARGV[i]), tonumber(ARGV[i + 1])
   longest, highest = math.max(longest, window), math.max(highest, limit)
   -- How many of the last calls are in the window: they are the first ones.
-  local is, isnt = 0, math.min(limit, cap) + 1
+  local is, isnt = 0, math.floor(math.min(limit, cap)) + 1
   while isnt - is > 1 do
     local k = math.floor((is + isnt) / 2)
     if called(k) + window > at then is = k else isnt = k end

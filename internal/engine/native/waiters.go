@@ -72,7 +72,7 @@ func (q *queue) stop() int64 { return min(q.tail, q.head+mostTries) }
 func (q *queue) wakeable(tx *engine.Tx) bool {
 	args := [][]byte{wordHmget, q.key}
 	for place := q.head + 1; place <= q.stop(); place++ {
-		args = append(args, digits(place))
+		args = append(args, digits(tx, place))
 	}
 	if len(args) == 2 {
 		return true
@@ -91,7 +91,7 @@ func (q *queue) wake(tx *engine.Tx) {
 	woken := int64(0)
 	for stop := q.stop(); woken == 0 && q.head < stop; {
 		q.head++
-		place := digits(q.head)
+		place := digits(tx, q.head)
 		v := tx.Do(wordHget, q.key, place)
 		waiter, _ := v.Bulk()
 		waiter = bytes.Clone(waiter)
@@ -103,7 +103,7 @@ func (q *queue) wake(tx *engine.Tx) {
 	if q.head == q.tail {
 		tx.Do(wordHdel, q.key, wordHead, wordTail)
 	} else {
-		tx.Do(wordHset, q.key, wordHead, digits(q.head))
+		tx.Do(wordHset, q.key, wordHead, digits(tx, q.head))
 	}
 }
 

@@ -1,0 +1,96 @@
+package native
+
+import "github.com/redoubt-go/redoubt/internal/engine"
+
+var (
+	wordZrange     = word("ZRANGE")
+	wordZrevrange  = word("ZREVRANGE")
+	wordWithscores = word("WITHSCORES")
+)
+
+// edge returns the lowest or the highest score of a sorted set, by ZRANGE or ZREVRANGE. It reports
+// false for a score that is no integer.
+func edge(tx *engine.Tx, command, key []byte) (score int64, there, ok bool) {
+	v := tx.Do(command, key, wordZero, wordZero, wordWithscores)
+	if v.Elements() == 0 {
+		return 0, false, true
+	}
+	v.Bulk()
+	b, _ := v.Bulk()
+	score, ok = integer(b)
+	return score, true, ok
+}
+
+// enter is ratelimit/lua/enter.lua as long as no call has run out.
+func enter(tx *engine.Tx) bool {
+	if len(tx.Keys) != 1 || len(tx.Args) != 3 {
+		return false
+	}
+	key, id := tx.Keys[0], tx.Args[0]
+	var ttl, limit int64
+	if !integers(tx.Args[1:], &ttl, &limit) || ttl < 1 || limit < 1 {
+		return false
+	}
+	now := tx.Micros()
+	var last, calls int64
+	mine := false
+	first, some, ok := edge(tx, wordZrange, key)
+	if some {
+		if !ok || first <= now {
+			return false
+		}
+		if last, _, ok = edge(tx, wordZrevrange, key); !ok {
+			return false
+		}
+		v := tx.Do(wordZcard, key)
+		calls = v.Int()
+		v = tx.Do(wordZscore, key, id)
+		_, mine = v.Bulk()
+	}
+	if !mine && calls >= limit {
+		answer(tx, 0, calls, first-now)
+		return true
+	}
+	if !mine {
+		tx.Do(wordZadd, key, digits(tx, now+ttl), id)
+		last, calls = max(last, now+ttl), calls+1
+	}
+	tx.Do(wordPexpire, key, digits(tx, (last-now+999)/1000))
+	answer(tx, 1, calls, 0)
+	return true
+}
+
+// stay is ratelimit/lua/stay.lua.
+func stay(tx *engine.Tx) bool {
+	if len(tx.Keys) != 1 || len(tx.Args) != 2 {
+		return false
+	}
+	key, id := tx.Keys[0], tx.Args[0]
+	var ttl int64
+	if !integers(tx.Args[1:], &ttl) || ttl < 0 {
+		return false
+	}
+	now := tx.Micros()
+	v := tx.Do(wordZscore, key, id)
+	till, ok := optional(&v)
+	switch {
+	case !ok:
+		return false
+	case till <= now:
+		answer(tx, 0)
+		return true
+	case ttl == 0:
+		tx.Do(wordZrem, key, id)
+		answer(tx, 1)
+		return true
+	}
+	last, _, ok := edge(tx, wordZrevrange, key)
+	if !ok {
+		return false
+	}
+	till = max(till, now+ttl)
+	tx.Do(wordZadd, key, digits(tx, till), id)
+	tx.Do(wordPexpire, key, digits(tx, (max(last, till)-now+999)/1000))
+	answer(tx, 1)
+	return true
+}
