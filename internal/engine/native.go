@@ -53,6 +53,18 @@ func (tx *Tx) Word() []byte {
 	return h.words[h.wordsAt-1][:0]
 }
 
+// Holds reports whether a key is missing or has a type, which is named as TYPE does. It leaves an expired key in place:
+// the command that deletes it must do so in its turn.
+func (tx *Tx) Holds(key []byte, kind string) bool {
+	c := tx.host.outer
+	ks := c.shard(key).dbs[c.s.db]
+	if ks == nil {
+		return true
+	}
+	it := ks.keys.get(key)
+	return it == nil || it.val.kind().String() == kind
+}
+
 // Array begins the script's reply as one of n elements.
 func (tx *Tx) Array(n int) { tx.host.outer.array(n) }
 

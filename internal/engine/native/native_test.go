@@ -227,8 +227,10 @@ var histories = map[string]history{
 	"lock":        {picker.lock, []string{""}, 20000},
 	"gcra":        {picker.gcra, []string{""}, 20000},
 	"stock":       {picker.stock, stockKeys, 6000},
-	"window":      {picker.window, []string{""}, 10000},
+	"window":      {picker.window, []string{""}, 6000},
 	"quota":       {picker.quota, []string{""}, 8000},
+	"semaphore":   {picker.semaphore, semaphoreKeys, 3000},
+	"rwmutex":     {picker.rwmutex, rwmutexKeys, 4000},
 	"concurrency": {picker.concurrency, []string{""}, 8000},
 }
 

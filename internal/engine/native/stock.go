@@ -85,7 +85,9 @@ func reserve(tx *engine.Tx) bool {
 		answer(tx, 0, 0, 0, available, unsold-available, wait)
 		return true
 	}
-	tx.Do(wordZcard, tx.Keys[1]) // a key that is no set of reservations is left to Lua
+	if !tx.Holds(tx.Keys[1], "zset") {
+		return false
+	}
 	available -= n
 	until := now + ttl
 	deadline := digits(tx, until)
@@ -130,9 +132,9 @@ func settle(tx *engine.Tx) bool {
 		if n = units; until <= now {
 			how = 3
 		}
-		// As in reserve. Reading the third key here would delete it before the first write if it
-		// has expired; the script does so later.
-		tx.Do(wordZcard, tx.Keys[1])
+		if !tx.Holds(tx.Keys[1], "zset") || !tx.Holds(tx.Keys[2], "zset") {
+			return false
+		}
 	} else {
 		v = tx.Do(wordZscore, tx.Keys[2], id)
 		over, ok := optional(&v)

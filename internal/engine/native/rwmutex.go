@@ -1,0 +1,148 @@
+package native
+
+import (
+	"bytes"
+
+	"github.com/redoubt-go/redoubt/internal/engine"
+)
+
+var (
+	wordDel        = word("DEL")
+	wordShared     = word("shared")
+	wordClaim      = word("claim")
+	wordClaimBy    = word("claim_by")
+	wordClaimFence = word("claim_fence")
+)
+
+// A holding is what a lock's hash says of its holders.
+type holding struct {
+	fence, expiry int64
+	writer        bool // the id given is that of a writer who holds it
+	shared        bool // readers hold it
+}
+
+// holders reads the hash of a lock. It reports false if somebody waits or claims it, or waiter is not empty and in
+// the queue.
+func holders(tx *engine.Tx, now int64, id, waiter []byte) (h holding, ok bool) {
+	v := tx.Do(wordHmget, tx.Keys[0], wordUntil, wordFence, wordHead, wordTail, wordFair, wordClaimBy, wordClaim, wordClaimFence, waiter, wordID, wordShared)
+	v.Elements()
+	expiry, ok1 := optional(&v)
+	fence, ok2 := optional(&v)
+	if !ok1 || !ok2 {
+		return h, false
+	}
+	for range 7 {
+		if !v.Null() {
+			return h, false
+		}
+	}
+	holder, there1 := v.Bulk()
+	group, there2 := v.Bulk()
+	h = holding{fence: fence, expiry: expiry}
+	if expiry > now {
+		h.writer = same(holder, there1, id)
+		h.shared = there2 && bytes.Equal(holder, group)
+	}
+	return h, there1 || expiry <= now
+}
+
+// rwRead is lock/lua/rw_read.lua as long as no writer holds the lock, nobody waits for it and no reader died.
+func rwRead(tx *engine.Tx) bool {
+	if len(tx.Keys) != 3 || len(tx.Args) != 5 {
+		return false
+	}
+	key, readers, labels := tx.Keys[0], tx.Keys[1], tx.Keys[2]
+	id, label, waiter, group := tx.Args[0], tx.Args[2], tx.Args[3], tx.Args[4]
+	var ttl int64
+	if !integers(tx.Args[1:], &ttl) || ttl < 1 {
+		return false
+	}
+	now := tx.Micros()
+	h, ok := holders(tx, now, nil, waiter)
+	if !ok {
+		return false
+	}
+	v := tx.Do(wordZscore, readers, id)
+	mine, ok := optional(&v)
+	switch {
+	case !ok:
+		return false
+	case mine > now && h.shared:
+		answerLock(tx, 1, h.fence, mine-now, label)
+		return true
+	case mine != 0:
+		answerLock(tx, -1, h.fence, 0, nil)
+		return true
+	case h.expiry > now && !h.shared, h.shared && !tx.Holds(labels, "hash"):
+		return false
+	}
+	if count(tx, readers, wordZero, digits(tx, now)) > 0 || count(tx, readers, wordLowest, wordNotZero) > mostOver {
+		return false
+	}
+	if !h.shared {
+		tx.Do(wordZremrangebyscore, readers, wordNotZero, wordHighest)
+		tx.Do(wordDel, labels)
+		if h.fence == 0 {
+			h.fence = now
+		}
+		tx.Do(wordHset, key, wordID, group, wordShared, group, wordLabel, label, wordFence, digits(tx, h.fence))
+		h.expiry = 0
+	}
+	h.expiry = max(h.expiry, now+ttl)
+	tx.Do(wordHset, key, wordUntil, digits(tx, h.expiry))
+	tx.Do(wordZadd, readers, digits(tx, now+ttl), id)
+	since := append(append(digits(tx, now), ' '), label...)
+	tx.Do(wordHset, labels, id, since)
+	keepMS := keepAfter(tx, max(h.expiry, h.fence), now)
+	tx.Do(wordPexpire, key, keepMS)
+	tx.Do(wordPexpire, readers, keepMS)
+	tx.Do(wordPexpire, labels, keepMS)
+	answerLock(tx, 1, h.fence, ttl, label)
+	return true
+}
+
+// rwRelease is lock/lua/rw_release.lua for a writer or a reader who holds the lock, while nobody waits for it.
+func rwRelease(tx *engine.Tx) bool {
+	if len(tx.Keys) != 3 || len(tx.Args) != 3 {
+		return false
+	}
+	key, readers, labels := tx.Keys[0], tx.Keys[1], tx.Keys[2]
+	id, how := tx.Args[0], string(tx.Args[2])
+	if len(id) == 0 || len(tx.Args[1]) > 0 || how != "0" && how != "1" && how != "2" {
+		return false
+	}
+	now := tx.Micros()
+	h, ok := holders(tx, now, id, nil)
+	if !ok || !h.writer && !h.shared {
+		return false
+	}
+	v := tx.Do(wordZscore, readers, id)
+	mine, ok := optional(&v)
+	if !ok {
+		return false
+	}
+	if h.writer {
+		tx.Do(wordHset, key, wordUntil, wordZero, wordLast, id)
+		tx.Do(wordPexpire, key, keepAfter(tx, max(h.fence, now), now))
+		answer(tx, 1)
+		return true
+	}
+	last, ok := latest(tx, readers, id)
+	if !ok || mine <= now {
+		return false
+	}
+	tx.Do(wordHdel, labels, id)
+	tx.Do(wordZadd, readers, digits(tx, -2*now-1), id)
+	forget(tx, readers)
+	until := wordZero
+	if last > now {
+		until = digits(tx, last)
+	}
+	tx.Do(wordHset, key, wordUntil, until)
+	keepMS := keepAfter(tx, max(last, now), now)
+	tx.Do(wordPexpire, readers, keepMS)
+	tx.Do(wordPexpire, labels, keepMS)
+	tx.Do(wordPexpire, key, keepAfter(tx, max(last, h.fence, now), now))
+	answer(tx, 1)
+	return true
+}
