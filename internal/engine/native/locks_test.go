@@ -31,7 +31,7 @@ func (p picker) semaphore(key string) [][]string {
 	}
 	switch p.IntN(20) {
 	case 0:
-		return [][]string{p.spoilSemaphore(key, id), acquire(id), release(id, "0")}
+		return [][]string{acquire(id), p.spoilSemaphore(key, id), acquire(id), release(id, "0")}
 	case 1:
 		return [][]string{{"DEL", key, key + ":permits"}}
 	case 2, 3, 4, 5, 6:

@@ -40,6 +40,12 @@ const exact = 1 << 51
 // integer reads an integer as it is written by %.0f. It reports false for
 // everything else that Lua would take for a number.
 func integer(b []byte) (int64, bool) {
+	n, ok := whole(b)
+	return n, ok && n <= exact && n >= -exact
+}
+
+// whole is integer up to the last that Lua has exactly.
+func whole(b []byte) (int64, bool) {
 	digits, neg := bytes.CutPrefix(b, []byte("-"))
 	if len(digits) == 0 || len(digits) > 16 || digits[0] == '0' && (neg || len(digits) > 1) {
 		return 0, false
@@ -54,7 +60,7 @@ func integer(b []byte) (int64, bool) {
 	if neg {
 		n = -n
 	}
-	return n, n <= exact && n >= -exact
+	return n, n <= 4*exact && n >= -4*exact
 }
 
 // integers reads the arguments at the positions given into the numbers.

@@ -62,8 +62,7 @@ func rwRead(tx *engine.Tx) bool {
 	if !ok {
 		return false
 	}
-	v := tx.Do(wordZscore, readers, id)
-	mine, ok := optional(&v)
+	mine, ok := held(tx, readers, id)
 	switch {
 	case !ok:
 		return false
@@ -116,8 +115,7 @@ func rwRelease(tx *engine.Tx) bool {
 	if !ok || !h.writer && !h.shared {
 		return false
 	}
-	v := tx.Do(wordZscore, readers, id)
-	mine, ok := optional(&v)
+	mine, ok := held(tx, readers, id)
 	if !ok {
 		return false
 	}

@@ -19,6 +19,18 @@ var (
 // mostOver is how many acquisitions that are over a sorted set of holders remembers.
 const mostOver = 128
 
+// held is the score of a member of a set of holders, 0 for none. A member that is over has twice a
+// time, below 0.
+func held(tx *engine.Tx, key, member []byte) (score int64, ok bool) {
+	v := tx.Do(wordZscore, key, member)
+	b, there := v.Bulk()
+	if !there {
+		return 0, true
+	}
+	score, ok = whole(b)
+	return score, ok && score <= exact
+}
+
 // count is how many members have a score in a range.
 func count(tx *engine.Tx, key, from, to []byte) int64 {
 	v := tx.Do(wordZcount, key, from, to)
@@ -39,8 +51,8 @@ func latest(tx *engine.Tx, key, but []byte) (score int64, ok bool) {
 	for range v.Elements() / 2 {
 		member, _ := v.Bulk()
 		b, _ := v.Bulk()
-		n, ok := integer(b)
-		if !ok {
+		n, ok := whole(b)
+		if !ok || n > exact {
 			return 0, false
 		}
 		if len(but) == 0 || !bytes.Equal(member, but) {
@@ -67,9 +79,8 @@ func semAcquire(tx *engine.Tx) bool {
 	if count(tx, permits, wordZero, digits(tx, now)) > 0 || count(tx, permits, wordLowest, wordNotZero) > mostOver {
 		return false
 	}
-	v := tx.Do(wordZscore, permits, id)
-	mine, ok1 := optional(&v)
-	v = tx.Do(wordHmget, key, wordFence, wordHead, wordTail, id, waiter)
+	mine, ok1 := held(tx, permits, id)
+	v := tx.Do(wordHmget, key, wordFence, wordHead, wordTail, id, waiter)
 	v.Elements()
 	fence, ok2 := optional(&v)
 	queued := !v.Null() || !v.Null()
@@ -126,9 +137,8 @@ func semRelease(tx *engine.Tx) bool {
 		return false
 	}
 	now := tx.Micros()
-	v := tx.Do(wordZscore, permits, id)
-	mine, ok1 := optional(&v)
-	v = tx.Do(wordHmget, key, wordFence, wordHead, wordTail, id)
+	mine, ok1 := held(tx, permits, id)
+	v := tx.Do(wordHmget, key, wordFence, wordHead, wordTail, id)
 	v.Elements()
 	fence, ok2 := optional(&v)
 	queued := !v.Null() || !v.Null()
