@@ -23,7 +23,7 @@ type call struct {
 
 	held      shardSet
 	all       bool   // every shard is held
-	home      *shard // the shard of homeKey, when the command has no other key
+	home      *shard // the shard of homeKey, when the command has no other key, or is a script and all its keys are there
 	homeKey   []byte
 	lastShard *shard // the shard of lastKey, one of several keys: see cacheShard
 	lastKey   []byte
@@ -94,6 +94,18 @@ func (s *shardSet) minus(t *shardSet) (d shardSet) {
 		d[i] = s[i] &^ t[i]
 	}
 	return d
+}
+
+// only returns the one member of a set that has one.
+func (s *shardSet) only() (i int, one bool) {
+	n := 0
+	for w, word := range s {
+		if word != 0 {
+			n += bits.OnesCount64(word)
+			i = w<<6 + bits.TrailingZeros64(word)
+		}
+	}
+	return i, n == 1
 }
 
 func (s *shardSet) empty() bool { return *s == shardSet{} }
@@ -226,6 +238,9 @@ func (c *call) executeHolding(set shardSet) {
 		return
 	}
 	c.held = set
+	if i, one := set.only(); one && c.cmd.flags&flagScript != 0 && len(c.keyBuf) > 0 {
+		c.home, c.homeKey = &c.e.shards[i], c.args[c.keyBuf[0]]
+	}
 	if len(c.keyBuf) > 2 && !c.all {
 		c.prefetch()
 	}

@@ -30,6 +30,7 @@ type scriptHost struct {
 	argv     [][]byte     // of a native's command
 	words    [16][32]byte // see Tx.Word
 	wordsAt  int
+	declared [][]byte // the script's keys
 	keys     []string
 	args     []string
 }
@@ -100,7 +101,7 @@ func (c *call) beginScript(digest string, keys [][]byte) *scriptHost {
 		h.inner.charges = make([]charge, 0, roomyCharges)
 		c.s.host = h
 	}
-	h.outer, h.digest = c, digest
+	h.outer, h.digest, h.declared = c, digest, keys
 	h.run.wrote.Store(false)
 	h.run.function, h.run.command = "", nil
 	h.asks, h.refuses = nil, nil
@@ -186,7 +187,7 @@ func bytesOf(args [][]byte) (n int) {
 // release forgets the run, and keeps memory that is small.
 func (h *scriptHost) release() {
 	h.reserve(0)
-	h.outer, h.tx, h.asks, h.refuses, h.run.command = nil, Tx{}, nil, nil, nil
+	h.outer, h.tx, h.declared, h.asks, h.refuses, h.run.command = nil, Tx{}, nil, nil, nil, nil
 	clear(h.argv)
 	clear(h.keys)
 	clear(h.args)
@@ -273,7 +274,7 @@ func (h *scriptHost) refuse(cmd *command, args [][]byte) string {
 			return why
 		}
 	}
-	if c.home != nil && cmd.flags&flagOneKey != 0 && string(args[1]) == string(c.homeKey) {
+	if cmd.flags&flagOneKey != 0 && h.atHome(args[1]) {
 		return ""
 	}
 	var set shardSet
@@ -287,6 +288,19 @@ func (h *scriptHost) refuse(cmd *command, args [][]byte) string {
 		return "ERR Script attempted to access a non local key in a cluster node"
 	}
 	return ""
+}
+
+// atHome reports whether key is one of the script's keys, and their shard is known.
+func (h *scriptHost) atHome(key []byte) bool {
+	if h.outer.home == nil {
+		return false
+	}
+	for _, k := range h.declared {
+		if string(k) == string(key) {
+			return true
+		}
+	}
+	return false
 }
 
 // command runs a command of the script and appends its reply, in protocol p,
@@ -306,10 +320,14 @@ func (h *scriptHost) command(dst []byte, p resp.Protocol, args [][]byte) []byte 
 	if cmd.flags&flagWrite != 0 {
 		h.run.wrote.Store(true)
 	}
+	homeKey := outer.homeKey
+	if cmd.flags&(flagOneKey|flagNoLock) == flagOneKey && outer.home != nil { // it is in the same shard, or refuse had refused it
+		homeKey = args[1]
+	}
 	kept, keyBuf, charges := c.effects.commands[:0], c.keyBuf, c.charges
 	*c = call{
 		e: outer.e, s: outer.s, cmd: cmd, args: args, w: dst, proto: p, db: outer.s.db, keyBuf: keyBuf,
-		held: outer.held, all: outer.all, home: outer.home, homeKey: outer.homeKey, now: outer.time(), us: outer.micros(), noBlock: true, scripted: true, running: h.running,
+		held: outer.held, all: outer.all, home: outer.home, homeKey: homeKey, now: outer.time(), us: outer.micros(), noBlock: true, scripted: true, running: h.running,
 		effects: effects{commands: kept}, charges: charges,
 	}
 	if c.e.monitors.n.Load() > 0 {
