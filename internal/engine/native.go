@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"bytes"
 	"fmt"
 
 	"github.com/redoubt-go/redoubt/internal/resp"
@@ -56,13 +57,23 @@ func (tx *Tx) Word() []byte {
 // Holds reports whether a key is missing or has a type, which is named as TYPE does. It leaves an expired key in place:
 // the command that deletes it must do so in its turn.
 func (tx *Tx) Holds(key []byte, kind string) bool {
+	it := tx.item(key)
+	return it == nil || it.val.kind().String() == kind
+}
+
+// Expired reports whether the next command that uses a key deletes it first.
+func (tx *Tx) Expired(key []byte) bool {
+	it := tx.item(key)
+	return it != nil && it.val.expire != 0 && it.val.expire < tx.host.outer.time()
+}
+
+func (tx *Tx) item(key []byte) *item {
 	c := tx.host.outer
 	ks := c.shard(key).dbs[c.s.db]
 	if ks == nil {
-		return true
+		return nil
 	}
-	it := ks.keys.get(key)
-	return it == nil || it.val.kind().String() == kind
+	return ks.keys.get(key)
 }
 
 // Array begins the script's reply as one of n elements.
@@ -76,6 +87,9 @@ func (tx *Tx) Bulk(b []byte) { tx.host.outer.bulk(b) }
 
 // A Value is the reply of a command, read from its beginning to its end.
 type Value struct{ b []byte }
+
+// Keep copies the value, which is good until the function ends then.
+func (v *Value) Keep() { v.b = bytes.Clone(v.b) }
 
 // Elements reads the head of an array.
 func (v *Value) Elements() int { return int(v.Int()) }

@@ -8,17 +8,23 @@ var (
 	wordWithscores = word("WITHSCORES")
 )
 
-// edge returns the lowest or the highest score of a sorted set, by ZRANGE or ZREVRANGE. It reports
-// false for a score that is no integer.
-func edge(tx *engine.Tx, command, key []byte) (score int64, there, ok bool) {
-	v := tx.Do(command, key, wordZero, wordZero, wordWithscores)
-	if v.Elements() == 0 {
-		return 0, false, true
+// edge returns the lowest or the highest score of a sorted set, by ZRANGE or ZREVRANGE up to an index. It reports false
+// if a score there is no integer.
+func edge(tx *engine.Tx, command, key, to []byte) (score int64, there, ok bool) {
+	v := tx.Do(command, key, wordZero, to, wordWithscores)
+	n := v.Elements() / 2
+	for i := range n {
+		v.Bulk()
+		b, _ := v.Bulk()
+		at, ok := integer(b)
+		if !ok {
+			return 0, true, false
+		}
+		if i == 0 {
+			score = at
+		}
 	}
-	v.Bulk()
-	b, _ := v.Bulk()
-	score, ok = integer(b)
-	return score, true, ok
+	return score, n > 0, true
 }
 
 // enter is ratelimit/lua/enter.lua as long as no call has run out.
@@ -34,12 +40,12 @@ func enter(tx *engine.Tx) bool {
 	now := tx.Micros()
 	var last, calls int64
 	mine := false
-	first, some, ok := edge(tx, wordZrange, key)
+	first, some, ok := edge(tx, wordZrange, key, wordZero)
 	if some {
 		if !ok || first <= now {
 			return false
 		}
-		if last, _, ok = edge(tx, wordZrevrange, key); !ok {
+		if last, _, ok = edge(tx, wordZrevrange, key, wordZero); !ok {
 			return false
 		}
 		v := tx.Do(wordZcard, key)
@@ -84,7 +90,7 @@ func stay(tx *engine.Tx) bool {
 		answer(tx, 1)
 		return true
 	}
-	last, _, ok := edge(tx, wordZrevrange, key)
+	last, _, ok := edge(tx, wordZrevrange, key, wordZero)
 	if !ok {
 		return false
 	}

@@ -24,6 +24,8 @@ var functions = map[string]engine.Native{
 	"c12d5371f503af547d9143e8601ffa0ea69007f9": semRelease, // internal/wire/lock/lua/sem_release.lua
 	"df4a7b2287939818cad48f11704275db2f269025": rwRead,     // internal/wire/lock/lua/rw_read.lua
 	"ec5466e2c5d2df12720dc60a9c57ade59636e347": rwRelease,  // internal/wire/lock/lua/rw_release.lua
+	"d4157378ee6e256f13b40ef06df13d9781bae4d8": put,        // internal/wire/queue/lua/put.lua with its parts
+	"82864cb1c2eff0f19f6bd440fe2aedd2fb02d2ad": runPump,    // internal/wire/queue/lua/pump.lua with its parts
 	"0ef5686c4259998340609251baa44ab45ed3781d": reserve,    // internal/wire/stock/lua/reserve.lua
 	"9671b4d3fb57944405cdcacdc149505d6b7cb035": settle,     // internal/wire/stock/lua/settle.lua
 }

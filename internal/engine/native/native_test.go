@@ -17,6 +17,7 @@ import (
 	"github.com/redoubt-go/redoubt/internal/resp"
 	"github.com/redoubt-go/redoubt/internal/test/randtest"
 	lockwire "github.com/redoubt-go/redoubt/internal/wire/lock"
+	queuewire "github.com/redoubt-go/redoubt/internal/wire/queue"
 	ratelimitwire "github.com/redoubt-go/redoubt/internal/wire/ratelimit"
 	stockwire "github.com/redoubt-go/redoubt/internal/wire/stock"
 )
@@ -182,7 +183,7 @@ func (b *both) do(t testing.TB, keys []string, args ...string) {
 }
 
 func scripts() []*redoubt.Script {
-	return slices.Concat(lockwire.Scripts(), ratelimitwire.Scripts(), stockwire.Scripts())
+	return slices.Concat(lockwire.Scripts(), queuewire.Scripts(), ratelimitwire.Scripts(), stockwire.Scripts())
 }
 
 func script(name string) *redoubt.Script {
@@ -231,6 +232,7 @@ var histories = map[string]history{
 	"quota":       {picker.quota, []string{""}, 8000},
 	"semaphore":   {picker.semaphore, semaphoreKeys, 3000},
 	"rwmutex":     {picker.rwmutex, rwmutexKeys, 4000},
+	"queue":       {picker.queue, queueKeys, 2000},
 	"concurrency": {picker.concurrency, []string{""}, 8000},
 }
 

@@ -92,8 +92,6 @@ var leftToLua = map[string]string{
 	"queue/lua/list.lua":             "for people",
 	"queue/lua/part_after.lua":       "a part of others",
 	"queue/lua/part_place.lua":       "a part of others",
-	"queue/lua/pump.lua":             "many messages at once, which share what a script costs",
-	"queue/lua/put.lua":              "not shown hot by a profile",
 	"queue/lua/requeue.lua":          "for people",
 	"queue/lua/schedule.lua":         "once for each time of a schedule",
 	"queue/lua/scheduled.lua":        "once in five seconds for each process",

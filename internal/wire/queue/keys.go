@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"slices"
+	"strings"
 	"sync/atomic"
 
 	"github.com/redoubt-go/redoubt"
@@ -15,10 +16,20 @@ import (
 // KeysOf returns the keys of the queue called name. An invalid name gives an
 // error that matches redoubt.ErrInvalidName.
 func KeysOf(client *redoubt.Client, name string) (keys Keys, err error) {
+	head, err := client.Key(name, "")
+	if err != nil {
+		return keys, err
+	}
+	var b strings.Builder // all keys in one piece of memory
+	b.Grow(len(parts)*len(head) + lenParts)
+	for _, part := range parts {
+		b.WriteString(head)
+		b.WriteString(part)
+	}
+	all := b.String()
 	for i, part := range parts {
-		if keys[i], err = client.Key(name, part); err != nil {
-			return Keys{}, err
-		}
+		n := len(head) + len(part)
+		keys[i], all = all[:n], all[n:]
 	}
 	return keys, nil
 }
@@ -36,6 +47,8 @@ var parts = [len(Keys{})]string{
 	queuePart, "queue:ready", "queue:groups", "queue:due", "queue:dead", "queue:fails", wakePart, "queue:leases", "queue:config",
 	"queue:blocked", "queue:links", "queue:ended",
 }
+
+var lenParts = len(strings.Join(parts[:], ""))
 
 const (
 	keyQueue = iota
