@@ -16,10 +16,14 @@ import (
 	"github.com/redoubt-go/redoubt/internal/engine/native"
 	"github.com/redoubt-go/redoubt/internal/resp"
 	"github.com/redoubt-go/redoubt/internal/test/randtest"
+	bitmapwire "github.com/redoubt-go/redoubt/internal/wire/bitmap"
+	bloomwire "github.com/redoubt-go/redoubt/internal/wire/bloom"
+	geowire "github.com/redoubt-go/redoubt/internal/wire/geo"
 	lockwire "github.com/redoubt-go/redoubt/internal/wire/lock"
 	queuewire "github.com/redoubt-go/redoubt/internal/wire/queue"
 	ratelimitwire "github.com/redoubt-go/redoubt/internal/wire/ratelimit"
 	stockwire "github.com/redoubt-go/redoubt/internal/wire/stock"
+	ttlhashwire "github.com/redoubt-go/redoubt/internal/wire/ttlhash"
 )
 
 // A manual clock is moved by the test.
@@ -183,7 +187,8 @@ func (b *both) do(t testing.TB, keys []string, args ...string) {
 }
 
 func scripts() []*redoubt.Script {
-	return slices.Concat(lockwire.Scripts(), queuewire.Scripts(), ratelimitwire.Scripts(), stockwire.Scripts())
+	return slices.Concat(bitmapwire.Scripts(), bloomwire.Scripts(), geowire.Scripts(), lockwire.Scripts(), queuewire.Scripts(),
+		ratelimitwire.Scripts(), stockwire.Scripts(), ttlhashwire.Scripts())
 }
 
 func script(name string) *redoubt.Script {
@@ -233,8 +238,16 @@ var histories = map[string]history{
 	"semaphore":   {picker.semaphore, semaphoreKeys, 3000},
 	"rwmutex":     {picker.rwmutex, rwmutexKeys, 4000},
 	"queue":       {picker.queue, queueKeys, 2000},
+	"bloom":       {picker.bloom, bloomKeys, 3000},
+	"ttlhash":     {picker.ttlhash, ttlhashKeys, 4000},
+	"bitmap":      {picker.bitmap, []string{""}, 4000},
+	"record":      {picker.record, []string{""}, 4000},
+	"geo":         {picker.geo, geoKeys, 3000},
 	"concurrency": {picker.concurrency, []string{""}, 8000},
 }
+
+// pause stands for a command: it moves the clock by a second.
+const pause = "pause"
 
 // keysOf returns the keys of a name.
 func keysOf(name string, suffixes []string) (keys []string) {
@@ -267,6 +280,10 @@ func TestSameAsLua(t *testing.T) {
 					for _, args := range h.next(p, key) {
 						keys := keysOf(key, h.suffixes)
 						watched.Begin(func() string { return fmt.Sprintf("%q", args) })
+						if args[0] == pause {
+							b.clock.move(time.Second)
+							continue
+						}
 						b.do(t, keys, args...)
 						if args[0] == "EVALSHA" {
 							calls[args[1]]++

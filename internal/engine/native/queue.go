@@ -96,11 +96,11 @@ type pump struct {
 	tx             *engine.Tx
 	n, lease, acks int64
 	repeats        bool
-	now            int64 // in ms
-	due            int64 // when the next message is due, 0 for none
-	leaseEnd       int64 // when the first lease ends, 0 for none
-	prior          bool  // the consumer took messages before
-	refused        bool  // the receipt that is to be settled is not held
+	now            int64    // in ms
+	due            int64    // when the next message is due, 0 for none
+	leaseEnd       int64    // when the first lease ends, 0 for none
+	prior          bool     // the consumer took messages before
+	refused        bool     // the receipt that is to be settled is not held
 	ids, envelopes [][]byte // of the messages that it takes, as the next two
 	receipts       [][]byte
 	since          []int64 // in ms

@@ -65,11 +65,15 @@ func (p picker) queue(key string) [][]string {
 	// As Work does it.
 	m := fmt.Sprint("w", p.IntN(1000))
 	t1, t2 := take(), take()
-	return [][]string{
+	steps := [][]string{
 		p.evalOn("queue.put", keys[:7], m, "0", "0", p.envelope()),
 		p.evalOn("queue.pump", keys, t1, "1", "30000", "0", "0", "0"),
-		p.evalOn("queue.pump", keys, t2, p.of("1", "0", "5"), "30000", "1", "0", "0", t1+m),
 	}
+	if p.one(20) { // extended
+		steps = append(steps, []string{"PEXPIRE", keys[12], "1"}, []string{pause})
+	}
+	return append(steps,
+		p.evalOn("queue.pump", keys, t2, p.of("1", "0", "5"), "30000", "1", "0", "0", t1+m))
 }
 
 // envelope is mostly that of a message without a group.

@@ -21,12 +21,9 @@ var leftToLua = map[string]string{
 	"bitmap/lua/map_drop.lua":      "once a map",
 	"bitmap/lua/map_expire.lua":    "once a map",
 	"bitmap/lua/map_index.lua":     "once a shard",
-	"bitmap/lua/map_set.lua":       "not shown hot by a profile",
-	"bitmap/lua/record_update.lua": "not shown hot by a profile",
 	"hll/lua/merge.lua":            "PFMERGE is most of it",
 	"hll/lua/union.lua":            "PFMERGE is most of it",
 
-	"bloom/lua/add.lua":              "not shown hot by a profile",
 	"bloom/lua/advance.lua":          "a few times a rebuild",
 	"bloom/lua/begin.lua":            "once a rebuild",
 	"bloom/lua/chain_chunk.lua":      "for moves",
@@ -65,7 +62,6 @@ var leftToLua = map[string]string{
 	"geo/lua/load.lua":               "once a split",
 	"geo/lua/search.lua":             "GEOSEARCH is most of it",
 	"geo/lua/member.lua":             "not shown hot by a profile",
-	"geo/lua/put.lua":                "not shown hot by a profile",
 	"geo/lua/rehome.lua":             "once a split",
 	"geo/lua/split.lua":              "once a split",
 	"geo/lua/where.lua":              "not shown hot by a profile",
@@ -117,7 +113,6 @@ var leftToLua = map[string]string{
 	"ttlhash/lua/migrate.lua":        "once a field",
 	"ttlhash/lua/part_index.lua":     "a part of others",
 	"ttlhash/lua/scan.lua":           "for people",
-	"ttlhash/lua/set.lua":            "not shown hot by a profile",
 	"ttlhash/lua/sweep.lua":          "many fields at once, which share what a script costs",
 	"ttlhash/lua/time.lua":           "once a second for a node",
 }

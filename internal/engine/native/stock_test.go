@@ -23,7 +23,7 @@ func (p picker) stock(key string) [][]string {
 	case 0:
 		return [][]string{call("stock.count", p.of("add", "set"), p.of("40", p.number(100)), "1000000000000000", keep)}
 	case 1:
-		if p.one(6) {
+		if p.one(3) {
 			return [][]string{p.spoilStock(key, id), reserve(), settle()}
 		}
 		return [][]string{call("stock.count", "add", "0", "1000000000000000", keep)}
