@@ -40,7 +40,7 @@ var bindings = []binding{
 	{"getbit", cmdGetbit, 0},
 	{"setbit", cmdSetbit, 0},
 	{"pfadd", cmdPfadd, 0},
-	{"pfcount", cmdPfcount, flagMayReplicate},
+	{"pfcount", cmdPfcount, flagMayReplicate | flagQuickAlone},
 	{"pfselftest", cmdPfselftest, flagNoLock},
 	{"pfdebug", cmdPfdebug, 0},
 	{"pfmerge", cmdPfmerge, 0},

@@ -43,3 +43,26 @@ func TestCallSessionsShareNoCacheLine(t *testing.T) {
 		e.putSession(l)
 	}
 }
+
+// A caller runs what is quick in its own goroutine: there it can't leave before the end.
+func TestQuickForCallers(t *testing.T) {
+	native, plain := redoubt.NewScript("native", "return 1"), redoubt.NewScript("plain", "return 2")
+	e := open(t, Options{Natives: map[string]Native{native.Digest(): func(*Tx) bool { return false }}})
+	for _, c := range []struct {
+		cmd  redoubt.Cmd
+		want bool
+	}{
+		{redoubt.Cmd{Script: native, Args: make([]string, 64)}, true},
+		{redoubt.Cmd{Script: native, Args: make([]string, 65)}, false},
+		{redoubt.Cmd{Script: plain}, false},
+		{redoubt.Cmd{Name: "GET", Keys: []string{"k"}}, true},
+		{redoubt.Cmd{Name: "PFCOUNT", Keys: []string{"k"}}, true},
+		{redoubt.Cmd{Name: "PFCOUNT", Keys: []string{"k", "l"}}, false},
+		{redoubt.Cmd{Name: "PFCOUNT", Args: []string{"k"}}, false},
+		{redoubt.Cmd{Name: "KEYS", Args: []string{"*"}}, false},
+	} {
+		if got := e.quick(&c.cmd); got != c.want {
+			t.Errorf("%+v: %t", c.cmd, got)
+		}
+	}
+}

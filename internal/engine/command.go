@@ -41,6 +41,7 @@ const (
 	flagTakes                                // replies with data that it removes
 	flagQuick                                // takes microseconds, or waits without holding anything
 	flagQuickIfShort                         // takes microseconds when it has few arguments
+	flagQuickAlone                           // takes microseconds when it has one argument
 	flagPops                                 // takes as many elements as its second argument says
 	flagOneKey                               // has the key args[1] and no other
 	flagReads                                // replies with as many entries of streams as COUNT says

@@ -140,11 +140,14 @@ func ended(ctx context.Context) error {
 // waits without holding a lock.
 func (e *Engine) quick(cmd *redoubt.Cmd) bool {
 	if cmd.Script != nil {
-		return e.opts.Natives[cmd.Script.Digest()] != nil
+		return len(cmd.Args) <= mostQuickArgs && e.opts.Natives[cmd.Script.Digest()] != nil
 	}
 	c := find(view(cmd.Name))
-	return c != nil && c.flags&flagQuick != 0
+	return c != nil && (c.flags&flagQuick != 0 || c.flags&flagQuickAlone != 0 && len(cmd.Keys) == 1 && len(cmd.Args) == 0)
 }
+
+// mostQuickArgs is how many arguments a script has that its caller runs. One with more is mostly left to Lua.
+const mostQuickArgs = 64
 
 // A callSession is a session, and the memory that a command needs on its way. A call
 // takes one and gives it back.

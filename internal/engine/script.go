@@ -333,7 +333,7 @@ func (h *scriptHost) command(dst []byte, p resp.Protocol, args [][]byte) []byte 
 	if c.e.monitors.n.Load() > 0 {
 		c.monitor(args)
 	}
-	if cmd.flags&flagQuick != 0 {
+	if cmd.flags&flagQuick != 0 || h.running == nil { // only Lua has time of its own
 		c.runQueued()
 	} else {
 		began := time.Now()

@@ -465,6 +465,8 @@ func (s *Session) Quick(args [][]byte) bool {
 		return countsFew(args)
 	case cmd.flags&(flagQuick|flagQuickIfShort) != 0:
 		return true
+	case cmd.flags&flagQuickAlone != 0:
+		return len(args) == 2
 	case cmd.flags&flagScript != 0:
 		return len(args) > 1 && s.e.opts.Natives[text(args[1])] != nil
 	}

@@ -49,6 +49,7 @@ func TestQuick(t *testing.T) {
 		"GET k": true, "set k v": true, "MSET a 1 b 2": true, "nonsense": true, "ZADD z 1 m": true,
 		"XADD s * f v": true, "XREADGROUP GROUP g c COUNT 10 STREAMS s >": true, "XREADGROUP GROUP g c STREAMS s >": false, "XREAD COUNT 1000 STREAMS s 0": false, "XREAD": false,
 		"KEYS *": false, "SORT l": false, "LRANGE l 0 -1": false, "EVALSHA ffffffffffffffffffffffffffffffffffffffff 0": false,
+		"PFCOUNT k": true, "PFCOUNT k l": false,
 		"SADD s" + strings.Repeat(" m", 100): false,
 	} {
 		if got := s.Quick(split(line)); got != want {
