@@ -228,6 +228,7 @@ func (c *call) weigh(cmd *command, args [][]byte, calls int64) int64 {
 		last := c.s.lastScript
 		quick = last != nil && last.native != nil && last.digest == text(args[1])
 	}
+	quick = quick || c.scripted && c.running == nil // a native gives its commands little work
 	switch {
 	case !quick, c.e.slow.exact.Load(), len(args[len(args)-1]) >= largeArg:
 		return 1
