@@ -16,11 +16,11 @@ func (p picker) semaphore(key string) [][]string {
 	keys := keysOf(key, semaphoreKeys)
 	acquire := func(id string) []string {
 		waiter := ""
-		if p.one(6) {
+		if p.one(15) {
 			waiter = p.waiter()
 		}
 		ttl := p.of("60000000", "60000000", "60000000", p.number(3_000_000))
-		return p.evalOn("lock.sem_acquire", keys, id, ttl, p.of("", "label"), waiter, p.of("4", "4", "4", p.number(6)))
+		return p.evalOn("lock.sem_acquire", keys, id, ttl, p.of("", "label"), waiter, p.of("9", "9", "9", p.number(9)))
 	}
 	release := func(id, how string) []string {
 		waiter := ""
@@ -32,17 +32,20 @@ func (p picker) semaphore(key string) [][]string {
 	switch p.IntN(20) {
 	case 0:
 		return [][]string{acquire(id), p.spoilSemaphore(key, id), acquire(id), release(id, "0")}
-	case 1:
+	case 1, 2:
 		return [][]string{{"DEL", key, key + ":permits"}}
-	case 2, 3, 4, 5, 6:
+	case 3, 4, 5, 6:
 		return [][]string{acquire(id)}
 	case 7, 8, 9, 10, 11:
 		return [][]string{release(id, p.of("0", "0", "0", "1", "2", "x"))}
 	case 12:
 		return [][]string{acquire(id), acquire(id), release(id, "0"), release(id, p.of("0", "1")), acquire(id)}
 	}
-	steps := [][]string{}
-	for range 4 { // until more are over than are remembered
+	steps, n := [][]string{}, 4
+	if p.one(60) { // until more are over than are remembered
+		n = 140
+	}
+	for range n {
 		id := fmt.Sprint("=", p.IntN(100_000))
 		steps = append(steps, acquire(id), release(id, "0"))
 	}

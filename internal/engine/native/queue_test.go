@@ -72,6 +72,9 @@ func (p picker) queue(key string) [][]string {
 	if p.one(20) { // extended
 		steps = append(steps, []string{"PEXPIRE", keys[12], "1"}, []string{pause})
 	}
+	if p.one(4) { // another put, and took its message away
+		steps = append(steps, []string{"ZADD", keys[6], "0", "1"})
+	}
 	return append(steps,
 		p.evalOn("queue.pump", keys, t2, p.of("1", "0", "5"), "30000", "1", "0", "0", t1+m))
 }

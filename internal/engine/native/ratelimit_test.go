@@ -63,12 +63,16 @@ func (p picker) spoilWindow(key string) []string {
 
 // quota is one step in the history of an allowance.
 func (p picker) quota(key string) [][]string {
-	if p.one(20) {
+	switch p.IntN(30) {
+	case 0, 1: // the clock stepped back
+		return [][]string{{"SET", key, fmt.Sprintf("%d %d", 1732147200+p.IntN(4000), p.IntN(30))}}
+	case 2:
 		return [][]string{pick(p, []string{"DEL", key}, []string{"LPUSH", key, "x"}, []string{"SET", key, p.of("x", "1732147200 3", "1732147200 03",
-			"1732147205 7", "1732147290 3", "1732147200 99999999999999999", "1732147200", "1732147200 ", "1732147200  3", "1732147200 3 ", "1732147200 3 1732147200 4", "-5 3")})}
+			"1732147205 7", "1732147200 99999999999999999", "1732147200", "1732147200 ", "1732147200  3", "1732147200 3 ", "1732147200 3 1732147200 4", "-5 3")})}
 	}
-	first := 1732147200 + p.Int64N(40)
-	step := pick(p, []int64{10, 20, 30}, []int64{10, 20, 30}, []int64{500, 1000, 1500}, []int64{0, 0, 10}, []int64{10, 1 << 33, 1 << 34})
+	// The clock gets some 2400 s further in a history.
+	first := 1732147200 + p.Int64N(2400)
+	step := pick(p, []int64{100, 200, 300}, []int64{800, 1600, 2400}, []int64{800, 1600, 2400}, []int64{0, 0, 1000}, []int64{1000, 1 << 33, 1 << 34})
 	limit := func() []string {
 		l := []string{p.number(30)}
 		for _, at := range append([]int64{0}, step...) {
