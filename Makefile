@@ -20,9 +20,9 @@ GOVULNCHECK := bin/govulncheck-$(GOVULNCHECK_VERSION)
 # input, and Go sometimes reports that as a failure.
 FUZZTIME ?= 3000x
 
-TESTED := . $(patsubst %/go.mod,%,$(wildcard tests/go.mod examples/go.mod lock/*/go.mod ratelimit/*/go.mod observe/*/go.mod internal/*/go.mod))
+TESTED := . $(patsubst %/go.mod,%,$(wildcard tests/go.mod examples/go.mod *conn/go.mod lock/*/go.mod ratelimit/*/go.mod observe/*/go.mod internal/*/go.mod))
 # The modules, beside the first, that users link.
-LINKED := $(patsubst %/go.mod,%,$(wildcard lock/*/go.mod ratelimit/*/go.mod observe/*/go.mod))
+LINKED := $(patsubst %/go.mod,%,$(wildcard *conn/go.mod lock/*/go.mod ratelimit/*/go.mod observe/*/go.mod))
 # `make test` leaves out the examples, which are ten programs to build, and the modules that bring other libraries.
 QUICK := . tests
 # These packages would be compiled only to skip their tests.

@@ -3,8 +3,8 @@ package redoubt
 import "context"
 
 // A Conn is the narrow interface to a server: one Redis or Valkey, a cluster, or the embedded engine.
-// Package goredis makes one from a go-redis client. A Conn has no Close: the owner of the client
-// underneath closes it.
+// Package goredis makes one from a go-redis client, rueidisconn from a rueidis client, valkeyconn from a
+// valkey-go client. A Conn has no Close: the owner of the client underneath closes it.
 //
 // All methods may be called by many goroutines at once. Package redoubttest holds every implementation to
 // these rules:

@@ -27,7 +27,7 @@ var publicPackages = []string{
 	".", "bitmap", "bloom", "cache", "engine", "fence", "geo", "goredis", "hll", "lock", "lock/gocronlock",
 	"observe/otelobserve", "observe/promobserve", "queue", "engine/enginetest",
 	"ratelimit", "ratelimit/connectlimit", "ratelimit/fiberlimit", "ratelimit/grpclimit", "ratelimit/httplimit", "ratelimit/policy",
-	"redoubttest", "scan", "server", "stock", "ttlhash",
+	"redoubttest", "rueidisconn", "scan", "server", "stock", "ttlhash", "valkeyconn",
 }
 
 func TestAPIIsAnnounced(t *testing.T) {

@@ -27,6 +27,8 @@ var released = map[string]string{
 	"ratelimit/connectlimit": rootModule + "/ratelimit/connectlimit",
 	"ratelimit/fiberlimit":   rootModule + "/ratelimit/fiberlimit",
 	"ratelimit/grpclimit":    rootModule + "/ratelimit/grpclimit",
+	"rueidisconn":            rootModule + "/rueidisconn",
+	"valkeyconn":             rootModule + "/valkeyconn",
 }
 
 // TestReleasedModules publishes the tree in a module proxy of files. A program in an empty module gets the
@@ -84,6 +86,8 @@ func TestReleasedModules(t *testing.T) {
 		{rootModule + "/ratelimit/grpclimit@latest", using("ratelimit/grpclimit")},
 		{rootModule + "/observe/promobserve@latest", using("observe/promobserve")},
 		{rootModule + "/observe/otelobserve@latest", using("observe/otelobserve")},
+		{rootModule + "/rueidisconn@latest", using("rueidisconn")},
+		{rootModule + "/valkeyconn@latest", using("valkeyconn")},
 		{rootModule + "@latest", using("lock")},
 		{readmeGet, readmeMain},
 	} {

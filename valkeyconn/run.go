@@ -1,0 +1,344 @@
+package valkeyconn
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/valkey-io/valkey-go"
+
+	"github.com/redoubt-go/redoubt"
+)
+
+const (
+	// giveUpAfter bounds the resending of what the server did not run when the context has no deadline. It
+	// covers a usual Sentinel failover.
+	giveUpAfter = 10 * time.Second
+	// maxResends bounds the resending of ReadOnly and Idempotent commands whose replies were lost.
+	maxResends = 3
+	// maxLoads is how often a script is loaded for one command that keeps missing it; then its text is sent.
+	maxLoads = 2
+	// maxClosed is how many closed connections a command may be led to before the client is taken to be
+	// closed: with Sentinel and on a cluster valkey-go closes the connections to servers that have left.
+	maxClosed = 5
+
+	minPause = 2 * time.Millisecond
+	maxPause = 250 * time.Millisecond
+)
+
+// A verdict is what is to be done with an item after an attempt.
+type verdict int
+
+const (
+	finished  verdict = iota
+	sendNow           // after a redirect or a script load
+	sendLater         // after a pause
+)
+
+// run gives every item a reply. It returns early only when ctx ends between two attempts.
+func (c *Conn) run(ctx context.Context, f *flight) {
+	items := make([]*item, 0, len(f.items))
+	for i := range f.items {
+		it := &f.items[i]
+		if !it.sendable() {
+			f.fail(it, fmt.Errorf("valkeyconn: %q can't be sent as a command", it.words[0]))
+			continue
+		}
+		items = append(items, it)
+	}
+	var p pauses
+	for len(items) > 0 {
+		items = c.attempt(ctx, f, items, &p)
+		if len(items) == 0 {
+			return
+		}
+		err := ctx.Err()
+		if err == nil && p.due {
+			err = p.wait(ctx)
+		}
+		if err != nil {
+			for _, it := range items {
+				f.fail(it, stopped(err, it.err))
+			}
+			return
+		}
+	}
+}
+
+// attempt sends the items, settles what it can, loads the scripts that were missed, and returns the items to
+// be sent again. p.due is set when a pause must come first.
+func (c *Conn) attempt(ctx context.Context, f *flight, items []*item, p *pauses) (again []*item) {
+	p.due = false
+	missed := false
+	for _, v := range c.send(ctx, f, items) {
+		switch v.verdict {
+		case finished:
+			continue
+		case sendLater:
+			p.due = true
+		case sendNow:
+			missed = missed || v.item.missed
+		}
+		again = append(again, v.item)
+	}
+	if missed {
+		c.loadMissed(ctx, again)
+	}
+	return again
+}
+
+// judged is an item after an attempt.
+type judged struct {
+	*item
+	verdict verdict
+}
+
+// send makes one attempt for all items, at once on every node concerned.
+func (c *Conn) send(ctx context.Context, f *flight, items []*item) []judged {
+	if c.slots == nil || len(items) == 1 {
+		client, alone := c.client, items
+		if c.slots != nil {
+			client = c.route(items[0])
+		}
+		return c.sendTo(ctx, f, client, alone)
+	}
+	groups := make(map[*node][]*item)
+	var parts [][]*item
+	for _, it := range items {
+		c.route(it)
+		if it.node == nil {
+			parts = append(parts, []*item{it})
+			continue
+		}
+		groups[it.node] = append(groups[it.node], it)
+	}
+	for _, group := range groups {
+		parts = append(parts, group)
+	}
+	all := make([][]judged, len(parts))
+	var wg sync.WaitGroup
+	for i, part := range parts {
+		client := c.client
+		if n := part[0].node; n != nil {
+			client = n.client
+		}
+		wg.Go(func() { all[i] = c.sendTo(ctx, f, client, part) })
+	}
+	wg.Wait()
+	var flat []judged
+	for _, part := range all {
+		flat = append(flat, part...)
+	}
+	return flat
+}
+
+func (c *Conn) sendTo(ctx context.Context, f *flight, client valkey.Client, items []*item) []judged {
+	g := &gate{Context: ctx, flight: f, items: items}
+	verdicts := make([]judged, len(items))
+	built := func(it *item) valkey.Completed {
+		it.missed = false
+		cmd := it.build(client.B())
+		if c.slots != nil && it.keyPos == 0 {
+			cmd = cmd.SetSlot(it.route) // valkey-go would send it to any node, also to a replica
+		}
+		return cmd
+	}
+	if len(items) == 1 {
+		verdicts[0] = judged{items[0], c.judge(ctx, g, items[0], client.Do(g, built(items[0])))}
+		return verdicts
+	}
+	cmds := make([]valkey.Completed, len(items))
+	for i, it := range items {
+		cmds[i] = built(it)
+	}
+	for i, r := range client.DoMulti(g, cmds...) {
+		verdicts[i] = judged{items[i], c.judge(ctx, g, items[i], r)}
+	}
+	return verdicts
+}
+
+// judge finishes an item or says when it is to be sent again.
+func (c *Conn) judge(ctx context.Context, g *gate, it *item, r valkey.ValkeyResult) verdict {
+	sent := g.sent() || c.blind.Load()
+	if err := r.NonValkeyError(); err != nil {
+		it.err = err
+		if se, ok := errors.AsType[*valkey.ValkeyError](err); ok { // the server refused the connection
+			return c.judgeServerError(ctx, g.flight, it, greeting(se))
+		}
+		if !sent || isDial(err) {
+			return c.judgeUnsent(ctx, g.flight, it)
+		}
+		return c.judgeLost(ctx, g.flight, it)
+	}
+	if !sent {
+		c.blind.Store(true) // this valkey-go, or a wrapper of it, sends without asking
+	}
+	m, err := r.ToMessage()
+	if err != nil && !m.IsNil() {
+		return c.judgeServerError(ctx, g.flight, it, serverError(m))
+	}
+	g.flight.finish(it, redoubt.Reply{Val: shaped(it.words, m)})
+	return finished
+}
+
+// isDial reports whether no connection could be opened.
+func isDial(err error) bool {
+	oe, ok := errors.AsType[*net.OpError](err)
+	return ok && oe.Op == "dial"
+}
+
+// judgeLost is for an attempt whose reply is lost.
+func (c *Conn) judgeLost(ctx context.Context, f *flight, it *item) verdict {
+	f.lost(it)
+	if err := ended(ctx); err != nil {
+		f.fail(it, err)
+		return finished
+	}
+	c.refresh()
+	if it.flags.Resendable() && it.resends < maxResends && !errors.Is(it.err, valkey.ErrClosing) {
+		it.resends++
+		return sendLater
+	}
+	f.fail(it, it.err)
+	return finished
+}
+
+func (c *Conn) judgeServerError(ctx context.Context, f *flight, it *item, se redoubt.ServerError) verdict {
+	it.err = se
+	switch se.Code() {
+	case "NOSCRIPT":
+		if it.script == nil {
+			break
+		}
+		f.notRun(it)
+		it.missed = true
+		return sendNow
+	case "MOVED", "ASK":
+		if c.slots == nil {
+			break
+		}
+		f.notRun(it)
+		c.refresh()
+		if it.redirected {
+			return sendLater // valkey-go followed it as far as it does
+		}
+		it.redirected = true
+		return sendNow
+	case "LOADING", "TRYAGAIN", "MASTERDOWN":
+		f.notRun(it)
+		return sendLater
+	case "READONLY", "CLUSTERDOWN":
+		f.notRun(it)
+		c.refresh()
+		return sendLater
+	case "ERR":
+		switch {
+		// Redis before 7 wraps what a script's first write met. A server with too many clients says so
+		// instead of accepting the connection.
+		case strings.Contains(string(se), "-READONLY ") || se == "ERR max number of clients reached":
+			f.notRun(it)
+			c.refresh()
+			return sendLater
+		case lostBehind(se):
+			return c.judgeLost(ctx, f, it)
+		case unsentBehind(se) && it.several:
+			return c.judgeLost(ctx, f, it) // other parts of it may have run
+		case unsentBehind(se):
+			f.notRun(it)
+			return sendLater
+		case downBehind(se):
+			if it.several {
+				f.lost(it)
+			}
+			f.fail(it, fmt.Errorf("%w: %w", redoubt.ErrUnavailable, se))
+			return finished
+		}
+	}
+	// The server's word on a resent command is about the last sending only: an earlier one may have run.
+	f.fail(it, se)
+	return finished
+}
+
+// judgeUnsent is for an attempt that reached no server.
+func (c *Conn) judgeUnsent(ctx context.Context, f *flight, it *item) verdict {
+	f.notRun(it)
+	if err := ended(ctx); err != nil {
+		f.fail(it, stopped(err, it.err))
+		return finished
+	}
+	if errors.Is(it.err, valkey.ErrClosing) {
+		if it.closed++; c.client.Mode() == valkey.ClientModeStandalone || it.closed > maxClosed {
+			f.fail(it, it.err)
+			return finished
+		}
+	}
+	c.refresh() // the node may have died, and a replica have followed it
+	return sendLater
+}
+
+// stopped is the error of an item whose attempts ended with err after cause.
+func stopped(err, cause error) error {
+	switch {
+	case errors.Is(err, errGaveUp):
+		return cause
+	case cause == nil, errors.Is(cause, err):
+		return err
+	}
+	return fmt.Errorf("%w; last: %w", err, cause)
+}
+
+// ended is ctx.Err(), and also notices a deadline that has passed although the context's timer is late or,
+// as in a context that only names a deadline, will never fire.
+func ended(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if d, ok := ctx.Deadline(); ok && !time.Now().Before(d) {
+		return context.DeadlineExceeded
+	}
+	return nil
+}
+
+// errGaveUp ends the resending for a context without a deadline.
+var errGaveUp = errors.New("valkeyconn: gave up")
+
+// pauses are the growing, jittered waits between attempts.
+type pauses struct {
+	due   bool
+	n     int
+	until time.Time // when to give up
+}
+
+// wait waits for the next attempt. It returns the reason when there is none.
+func (p *pauses) wait(ctx context.Context) error {
+	now := time.Now()
+	deadline, bounded := ctx.Deadline()
+	if p.until.IsZero() {
+		p.until = now.Add(giveUpAfter)
+	}
+	d := min(minPause<<p.n, maxPause)
+	d = d/2 + rand.N(d/2) //nolint:gosec // jitter
+	if d < maxPause/2 {
+		p.n++
+	}
+	var reason error
+	switch {
+	case bounded && !now.Add(d).Before(deadline):
+		d, reason = max(deadline.Sub(now), 0), context.DeadlineExceeded
+	case !bounded && now.After(p.until):
+		return errGaveUp
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return reason
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
