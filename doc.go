@@ -20,7 +20,7 @@
 //
 // This package imports no Redis client. It talks to Redis through the narrow
 // interface [Conn]; package goredis implements it over go-redis, for one Redis
-// or Valkey from 6.2 on, for Sentinel and for Cluster. Packages rueidisconn and valkeyconn, modules of their
+// or Valkey from 6.2 on, for Sentinel, for Cluster and for a Ring. Packages rueidisconn and valkeyconn, modules of their
 // own, do so over rueidis and valkey-go.
 //
 // # Keys

@@ -12,10 +12,8 @@ import (
 )
 
 // ErrUnsupportedClient is matched by [Wrap]'s error for a client that can't
-// carry coordination. A *redis.Ring is one: its nodes know nothing of each
-// other's hash slots, so that the keys of one script may lie on different
-// nodes, and when a node dies the Ring sends its keys elsewhere, where no lock
-// is held. An auto-pipelining client is one too: wrap the client it was made
+// carry coordination. A *redis.Ring is one while a shard is down, and after
+// SetAddrs. An auto-pipelining client is one too: wrap the client it was made
 // from, because a [redoubt.Client] makes pipelines by itself.
 var ErrUnsupportedClient = errors.New("goredis: unsupported client")
 
@@ -31,8 +29,9 @@ var (
 // A Conn is a [redoubt.Conn] over a go-redis client. All methods may be called
 // by many goroutines at once.
 type Conn struct {
-	single  *redis.Client        // nil on a cluster
+	single  *redis.Client        // nil on a cluster and on a Ring
 	cluster *redis.ClusterClient // nil elsewhere
+	ring    *ring                // nil elsewhere
 
 	loads     loads
 	blockers  blockers
@@ -43,37 +42,51 @@ type Conn struct {
 }
 
 // Wrap returns a Conn over rdb, which must be a *redis.Client, standalone or
-// made by NewFailoverClient, or a *redis.ClusterClient. Another client gives an
+// made by NewFailoverClient, a *redis.ClusterClient or a *redis.Ring. Another client gives an
 // error that matches [ErrUnsupportedClient]. Wrap sends nothing.
 //
 // The client stays its owner's: the Conn never closes it, and works until the
 // owner does. Blocking commands and subscriptions use connections outside its
 // pool.
 func Wrap(rdb redis.UniversalClient) (*Conn, error) {
-	c := new(Conn)
+	c := newConn()
 	switch rdb := rdb.(type) {
 	case *redis.Client:
 		c.single = rdb
 	case *redis.ClusterClient:
 		c.cluster = rdb
 	case *redis.Ring:
-		return nil, fmt.Errorf("%w: a Ring has no hash slots that scripts with several keys could rely on, and loses locks when it moves keys after a node died; use a ClusterClient", ErrUnsupportedClient)
+		if rdb == nil {
+			break
+		}
+		var err error
+		if c.ring, err = newRing(rdb); err != nil {
+			return nil, err
+		}
 	case *redis.AutoPipeliner:
 		return nil, fmt.Errorf("%w: an AutoPipeliner merges commands by itself; wrap the client it was made from", ErrUnsupportedClient)
 	case nil:
 		return nil, fmt.Errorf("%w: it is nil", ErrUnsupportedClient)
 	default:
-		return nil, fmt.Errorf("%w: %T; want *redis.Client or *redis.ClusterClient", ErrUnsupportedClient, rdb)
+		return nil, fmt.Errorf("%w: %T; want *redis.Client, *redis.ClusterClient or *redis.Ring", ErrUnsupportedClient, rdb)
 	}
-	if c.single == nil && c.cluster == nil {
+	if c.single == nil && c.cluster == nil && c.ring == nil {
 		return nil, fmt.Errorf("%w: it is a nil %T", ErrUnsupportedClient, rdb)
 	}
-	c.hubs.conn = c
 	return c, nil
+}
+
+func newConn() *Conn {
+	c := new(Conn)
+	c.hubs.conn = c
+	return c
 }
 
 // Do runs one command: see [redoubt.Conn].
 func (c *Conn) Do(ctx context.Context, cmd redoubt.Cmd) redoubt.Reply {
+	if c.ring != nil {
+		return c.ring.do(ctx, cmd)
+	}
 	if err := ctx.Err(); err != nil {
 		return redoubt.Reply{Err: err}
 	}
@@ -106,6 +119,9 @@ func (c *Conn) Do(ctx context.Context, cmd redoubt.Cmd) redoubt.Reply {
 // Pipeline runs commands in one round trip for each node: see [redoubt.Conn].
 // Commands flagged Blocking run at the same time on connections of their own.
 func (c *Conn) Pipeline(ctx context.Context, cmds []redoubt.Cmd) []redoubt.Reply {
+	if c.ring != nil {
+		return c.ring.pipeline(ctx, cmds)
+	}
 	if m, ok := c.merge(cmds); ok {
 		return c.pipelineMerged(ctx, m, cmds)
 	}
@@ -154,6 +170,10 @@ func (c *Conn) pipeline(ctx context.Context, cmds []redoubt.Cmd) []redoubt.Reply
 // PipelineEach is Pipeline for commands of several callers: see
 // [redoubt.EachPipeliner].
 func (c *Conn) PipelineEach(ctx context.Context, cmds []redoubt.Cmd, each func(i int, r redoubt.Reply)) {
+	if c.ring != nil {
+		c.ring.pipelineEach(ctx, cmds, each)
+		return
+	}
 	if m, ok := c.merge(cmds); ok {
 		c.eachMerged(ctx, m, cmds, each)
 		return

@@ -1,10 +1,8 @@
 // Package goredis makes a [redoubt.Conn] of a go-redis client.
 //
 // [Wrap] takes the client that a program already has: a *redis.Client, standalone or from Sentinel, or a
-// *redis.ClusterClient. [Open] makes a client from a URL, with options that suit coordination. Once this
+// *redis.ClusterClient or a *redis.Ring. [Open] makes a client from a URL, with options that suit coordination. Once this
 // package is imported, redoubt.Open takes the same URLs.
-//
-// A *redis.Ring is refused: see [ErrUnsupportedClient].
 //
 // # Retries
 //
@@ -49,4 +47,15 @@
 // keys goes to any primary; use [Conn.Primaries] to reach all of them. Hooks added to the nodes
 // (ClusterClient.OnNewNode) see every command. Hooks added to the ClusterClient itself see only the
 // redirected commands.
+//
+// # Rings
+//
+// A Ring moves the keys of a shard that is down to other shards. No lock would be held there, so this package
+// doesn't follow: each key keeps the shard that the Ring's hash chooses when all shards are up. While a shard
+// is down, calls for its keys fail as for a single server, and others go on. [Wrap] refuses a Ring that has found a
+// shard to be down, because the Ring gives no access to it then: wrap a Ring when it is made. A command whose keys are on
+// several shards gets an error with the code CROSSSLOT and is not sent.
+//
+// Do not call SetAddrs. A set of other shards moves names: let no process use Redoubt while you change it. Hooks
+// added to the shards (Ring.OnNewNode) see every command, hooks added to the Ring see none.
 package goredis

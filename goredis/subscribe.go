@@ -55,10 +55,16 @@ type listener struct {
 // three seconds is asked for a sign of life and replaced when there is none
 // within three more.
 //
+// On a Ring an ordinary channel is subscribed on every shard. A shard that is silent for a second is
+// subscribed later, and on is called with lost then.
+//
 // After stop has returned no new call of on begins; one may be under way.
 func (c *Conn) Subscribe(ctx context.Context, name string, sharded bool, on func(payload string, lost bool)) (stop func(), err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
+	}
+	if c.ring != nil {
+		return c.ring.subscribe(ctx, name, sharded, on)
 	}
 	l := &listener{on: on}
 	ch, err := c.hubs.add(ctx, name, sharded, l)

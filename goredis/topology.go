@@ -27,11 +27,14 @@ type warmth struct {
 	tried   time.Time
 }
 
-// Node names the primary that owns key, as host:port, and "" when the Conn is
-// not a cluster's. It looks in the client's table of slots, which may lag behind
+// Node names the primary that owns key, as host:port, and "" when the Conn stands
+// for one server. On a Ring that is the key's shard. On a cluster it looks in the client's table of slots, which may lag behind
 // the cluster by moments, and never waits: until that table is there, for which
 // the first call asks, it returns "".
 func (c *Conn) Node(key string) string {
+	if c.ring != nil {
+		return c.ring.addr(c.ring.place(key))
+	}
 	if c.cluster == nil || !c.warmUp() {
 		return ""
 	}
@@ -67,10 +70,18 @@ func (c *Conn) warmUp() bool {
 }
 
 // Primaries returns a Conn for each primary of a cluster, ordered by address,
-// after a fresh look at the cluster; elsewhere it returns c itself. Commands on
+// after a fresh look at the cluster, and for each shard of a Ring; elsewhere it
+// returns c itself. Commands on
 // these Conns don't follow redirects: what a primary doesn't own is an error.
 func (c *Conn) Primaries(ctx context.Context) ([]redoubt.Conn, error) {
-	if c.cluster == nil {
+	switch {
+	case c.ring != nil:
+		conns := make([]redoubt.Conn, len(c.ring.names))
+		for i, name := range c.ring.names {
+			conns[i] = c.ring.shards[name]
+		}
+		return conns, nil
+	case c.cluster == nil:
 		return []redoubt.Conn{c}, nil
 	}
 	nodes, err := c.primaries(ctx)

@@ -26,6 +26,9 @@ const promptly = time.Second
 func TestWrapRefuses(t *testing.T) {
 	ring := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"a": "127.0.0.1:1"}})
 	defer func() { _ = ring.Close() }()
+	ring.SetAddrs(map[string]string{"a": "127.0.0.1:2"})
+	empty := redis.NewRing(&redis.RingOptions{})
+	defer func() { _ = empty.Close() }()
 	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
 	defer rdb.Close()
 	auto, err := rdb.AutoPipeline()
@@ -33,12 +36,14 @@ func TestWrapRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, c := range map[string]redis.UniversalClient{
-		"Ring":              ring,
-		"AutoPipeliner":     auto,
-		"nil":               nil,
-		"nil Client":        (*redis.Client)(nil),
-		"nil ClusterClient": (*redis.ClusterClient)(nil),
-		"another type":      struct{ *redis.Client }{rdb},
+		"Ring, other shards": ring,
+		"Ring, no shards":    empty,
+		"nil Ring":           (*redis.Ring)(nil),
+		"AutoPipeliner":      auto,
+		"nil":                nil,
+		"nil Client":         (*redis.Client)(nil),
+		"nil ClusterClient":  (*redis.ClusterClient)(nil),
+		"another type":       struct{ *redis.Client }{rdb},
 	} {
 		if _, err := goredis.Wrap(c); !errors.Is(err, goredis.ErrUnsupportedClient) {
 			t.Errorf("%s: error %v, want ErrUnsupportedClient", name, err)

@@ -203,7 +203,7 @@ func (m *Multi) fill(ctx context.Context, l *Lease, targets []target) (waited bo
 // slot of the first busy one: the number of these is first. at is the index of the busy
 // target, or -1.
 func (m *Multi) take(ctx context.Context, l *Lease, targets []target) (first, at int, busy Busy, err error) {
-	groups := slices.Collect(bySlot(targets))
+	groups := slices.Collect(m.together(targets))
 	ids, cmds := make([]string, len(groups)), make([]redoubt.Cmd, len(groups))
 	for i, group := range groups {
 		ids[i] = wire.NewID()
@@ -250,12 +250,14 @@ func (m *Multi) take(ctx context.Context, l *Lease, targets []target) (first, at
 	return first, at, busy, err
 }
 
-// bySlot yields the runs of targets whose keys share a slot.
-func bySlot(targets []target) func(yield func([]target) bool) {
+// together yields the runs of targets that one script can take: their keys share a slot, and also the node. On a
+// Ring of go-redis, which knows no slots, they may be on several.
+func (m *Multi) together(targets []target) func(yield func([]target) bool) {
 	return func(yield func([]target) bool) {
 		for start := 0; start < len(targets); {
 			end := start + 1
-			for end < len(targets) && targets[end].slot() == targets[start].slot() {
+			for end < len(targets) && targets[end].slot() == targets[start].slot() &&
+				m.client.Node(targets[end].key()) == m.client.Node(targets[start].key()) {
 				end++
 			}
 			if !yield(targets[start:end]) {
