@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"slices"
 	"strings"
@@ -30,9 +31,10 @@ const (
 // A Proxy passes TCP connections on to one server and can disturb them. Make
 // it with [New].
 type Proxy struct {
-	tb       testing.TB
+	tb       testing.TB // nil if Start made it
 	upstream string
 	addr     string
+	port     *ports.Port
 
 	mu struct {
 		sync.Mutex
@@ -65,24 +67,32 @@ type Stats struct {
 // ends. While the server accepts no connection, a client's is reset.
 func New(tb testing.TB, upstream string) *Proxy {
 	tb.Helper()
-	p := &Proxy{tb: tb, upstream: upstream}
+	p, err := Start(upstream)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	p.tb = tb
+	tb.Cleanup(p.Close)
+	return p
+}
+
+// Start is [New] for programs that are no tests. The caller closes the proxy.
+func Start(upstream string) (*Proxy, error) {
+	p := &Proxy{upstream: upstream}
 	p.mu.links = map[*link]struct{}{}
 	p.mu.changed = make(chan struct{})
 	for range 100 {
-		port, err := ports.Reserve() // until tb ends, so that nothing takes it between Refuse and Accept
+		port, err := ports.Reserve() // until Close, so that nothing takes it between Refuse and Accept
 		if err != nil {
-			tb.Fatalf("faultnet: %v", err)
+			return nil, fmt.Errorf("faultnet: %w", err)
 		}
-		p.addr = ports.Addr(port.Number)
+		p.addr, p.port = ports.Addr(port.Number), port
 		if p.listen() == nil {
-			tb.Cleanup(port.Release)
-			tb.Cleanup(p.Close)
-			return p
+			return p, nil
 		}
 		port.Release()
 	}
-	tb.Fatal("faultnet: found no free port")
-	return nil
+	return nil, errors.New("faultnet: found no free port")
 }
 
 // Addr returns the address that clients connect to, as host:port. It stays the
@@ -148,7 +158,7 @@ func (p *Proxy) Refuse() {
 	}
 }
 
-// Accept ends a Refuse.
+// Accept ends a Refuse of a proxy that [New] made.
 func (p *Proxy) Accept() {
 	p.tb.Helper()
 	if err := p.listen(); err != nil {
@@ -233,6 +243,7 @@ func (p *Proxy) Close() {
 	p.mu.Unlock()
 	p.Refuse()
 	p.Cut()
+	p.port.Release()
 }
 
 func (p *Proxy) listen() error {
