@@ -294,5 +294,9 @@ flashsale: ## Sells 100 bottles to 20,000 buyers in seven ways and draws the res
 	cd examples && go run ./flashsale -svg ../bin/flash-sale.svg $(ARGS)
 
 .PHONY: bench
-bench: ## Measures beside peers; ARGS="-suite locks"; raw output goes to bench/results
+bench: ## Measures one suite beside peers; ARGS="-suite locks"; raw output goes to bench/results
 	cd bench && go run . $(ARGS)
+
+.PHONY: compare
+compare: ## Measures all peers and writes docs/benchmarks.md; ARGS="-duration 50ms -rounds 3" is the short form, ARGS="-only locks,queue" a part
+	cd bench && go run . -suite compare $(ARGS)

@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"sync/atomic"
 
 	"github.com/redis/go-redis/v9"
@@ -19,19 +21,19 @@ func benchBitmap(ctx context.Context, cfg config) error {
 		return err
 	}
 	defer p.close()
-	maps, err := bitmap.New(p.ours, bitmap.Options{})
+	all, err := bitmap.New(p.ours, bitmap.Options{})
 	if err != nil {
 		return err
 	}
-	const size = 10_000_000
+	size := uint64(cfg.amount(10_000_000)) //nolint:gosec // never negative
 	cfg.progress("bitmap: ten million bits are set in both")
 	for name, step := range map[string]uint64{"a": 2, "b": 3} {
-		for from := uint64(0); from < size; from += 100_000 {
+		for from := uint64(0); from < size; from += 100_000 { // it divides size
 			var offsets []uint64
 			for o := from; o < from+100_000; o += step {
 				offsets = append(offsets, o)
 			}
-			if _, err := maps.Set(ctx, name, offsets...); err != nil {
+			if _, err := all.Set(ctx, name, offsets...); err != nil {
 				return err
 			}
 			_, err := p.admin.Pipelined(ctx, func(pipe redis.Pipeliner) error {
@@ -69,14 +71,14 @@ func benchBitmap(ctx context.Context, cfg config) error {
 			err := cfg.each(ctx, p, callers, map[string][]contender{
 				fmt.Sprintf("set×%d", n): {
 					{name: "redoubt/bitmap, Set", op: func(ctx context.Context, _ int) error {
-						_, err := maps.Set(ctx, "a", next(n)...)
+						_, err := all.Set(ctx, "a", next(n)...)
 						return err
 					}},
 					{name: "pipeline of SETBIT", op: pipelined(n, func(ctx context.Context, pipe redis.Pipeliner, at int64) { pipe.SetBit(ctx, "plain:a", at, 1) })},
 				},
 				fmt.Sprintf("get×%d", n): {
 					{name: "redoubt/bitmap, GetMany", op: func(ctx context.Context, _ int) error {
-						_, err := maps.GetMany(ctx, "a", next(n))
+						_, err := all.GetMany(ctx, "a", next(n))
 						return err
 					}},
 					{name: "pipeline of GETBIT", op: pipelined(n, func(ctx context.Context, pipe redis.Pipeliner, at int64) { pipe.GetBit(ctx, "plain:a", at) })},
@@ -90,14 +92,14 @@ func benchBitmap(ctx context.Context, cfg config) error {
 	return cfg.each(ctx, p, 1, map[string][]contender{
 		"count": {
 			{name: "redoubt/bitmap, Count", op: func(ctx context.Context, _ int) error {
-				_, err := maps.Count(ctx, "a")
+				_, err := all.Count(ctx, "a")
 				return err
 			}},
 			{name: "BITCOUNT", op: func(ctx context.Context, _ int) error { return p.plain.BitCount(ctx, "plain:a", nil).Err() }},
 		},
 		"both": {
 			{name: "redoubt/bitmap, CountOf And", op: func(ctx context.Context, _ int) error {
-				_, err := maps.CountOf(ctx, bitmap.And, "a", "b")
+				_, err := all.CountOf(ctx, bitmap.And, "a", "b")
 				return err
 			}},
 			{name: "BITOP AND, BITCOUNT, DEL", op: func(ctx context.Context, _ int) error {
@@ -115,8 +117,8 @@ func benchBitmap(ctx context.Context, cfg config) error {
 
 // each compares the contenders of each title.
 func (c config) each(ctx context.Context, p *peers, callers int, titles map[string][]contender) error {
-	for title, cs := range titles {
-		if _, err := c.compare(ctx, title, redisMeter(p.admin), callers, cs); err != nil {
+	for _, title := range slices.Sorted(maps.Keys(titles)) {
+		if _, err := c.compare(ctx, title, redisMeter(p.admin), callers, titles[title]); err != nil {
 			return err
 		}
 	}

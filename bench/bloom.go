@@ -61,7 +61,7 @@ func benchBloom(ctx context.Context, cfg config) error {
 	if err := p.admin.SetBit(ctx, "bits", int64(size), 1).Err(); err != nil {
 		return err
 	}
-	const filled = bloomCapacity / 2
+	filled := cfg.amount(bloomCapacity / 2)
 	cfg.progress("bloom: %d items are added to both", filled)
 	for from := 0; from < filled; from += 1000 {
 		items := make([]string, 1000)

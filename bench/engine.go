@@ -37,6 +37,7 @@ func benchEngineSocket(ctx context.Context, cfg config) error {
 	if err != nil {
 		return err
 	}
+	redisServer.name = "redis-server"
 	for _, l := range []load{{50, 1}, {50, 16}, {500, 1}, {500, 16}} {
 		for _, c := range append(commands(), scripts...) {
 			serve.words, redisServer.words = c.words, c.words

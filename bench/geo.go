@@ -13,7 +13,7 @@ import (
 const (
 	geoMembers = 1_000_000
 	geoOne     = "everybody" // the key that has all of them
-	geoBatch   = 4000
+	geoBatch   = 2000
 )
 
 // somewhere is a point in an area of the size of Germany, where a million members are
@@ -38,9 +38,10 @@ func benchGeo(ctx context.Context, cfg config) error {
 	if err != nil {
 		return err
 	}
-	cfg.progress("geo: %d members are added to both", geoMembers)
-	at := make([]geo.Point, geoMembers)
-	for from := 0; from < geoMembers; from += geoBatch {
+	all := cfg.amount(geoMembers)
+	cfg.progress("geo: %d members are added to both", all)
+	at := make([]geo.Point, all)
+	for from := 0; from < all; from += geoBatch {
 		members, locations := make([]geo.Member, geoBatch), make([]*redis.GeoLocation, geoBatch)
 		for i := range geoBatch {
 			name := fmt.Sprint("vehicle:", from+i)
@@ -97,12 +98,12 @@ func benchGeo(ctx context.Context, cfg config) error {
 	for _, c := range cfg.callers {
 		_, err := cfg.compare(ctx, "move", redisMeter(p.admin), c, []contender{
 			{name: "redoubt/geo, Move", op: func(ctx context.Context, _ int) error {
-				i := rand.IntN(geoMembers)
+				i := rand.IntN(all)
 				_, err := index.Move(ctx, fmt.Sprint("vehicle:", i), near(i))
 				return err
 			}},
 			{name: "GEOADD to one key", op: func(ctx context.Context, _ int) error {
-				i := rand.IntN(geoMembers)
+				i := rand.IntN(all)
 				to := near(i)
 				return p.plain.GeoAdd(ctx, geoOne, &redis.GeoLocation{Name: fmt.Sprint("vehicle:", i), Longitude: to.Longitude, Latitude: to.Latitude}).Err()
 			}},

@@ -18,11 +18,16 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// The waiters of the suite "handover".
-const (
-	handoverProcesses = 50
-	handoverWaiters   = 20 // in each process
-)
+// handoverWaiters is how many callers of each process wait.
+const handoverWaiters = 20
+
+// handoverProcesses is how many processes wait.
+func (c config) handoverProcesses() int {
+	if c.isBrief() {
+		return 5
+	}
+	return 50
+}
 
 // A handover is how one library hands a lock over.
 type handover struct {
@@ -50,7 +55,8 @@ func benchHandover(ctx context.Context, cfg config) error {
 	if err != nil {
 		return err
 	}
-	cfg.printf("handover   %d waiters in %d processes; a round trip without them: p50 %v", handoverProcesses*handoverWaiters, handoverProcesses, idle)
+	callers := handoverWaiters * cfg.handoverProcesses()
+	cfg.printf("handover   %d waiters in %d processes; a round trip without them: p50 %v", callers, cfg.handoverProcesses(), idle)
 	results := make([][]handover, len(waitingLibraries))
 	for round := range cfg.rounds {
 		for i := range waitingLibraries {
@@ -67,6 +73,10 @@ func benchHandover(ctx context.Context, cfg config) error {
 		}
 	}
 	cfg.progress("")
+	cfg.recordRounds("hand-over", callers, "hand-overs/s", waitingLibraries, figures(results, func(h handover) float64 { return h.perSecond }))
+	cfg.recordRounds("from a release to the next lease, p50", callers, "us", waitingLibraries, figures(results, func(h handover) float64 { return float64(h.p50) / 1e3 }))
+	cfg.recordRounds("from a release to the next lease, p99", callers, "us", waitingLibraries, figures(results, func(h handover) float64 { return float64(h.p99) / 1e3 }))
+	cfg.recordRounds("commands for a hand-over", callers, "commands", waitingLibraries, figures(results, func(h handover) float64 { return h.commands }))
 	for i, name := range waitingLibraries {
 		of := func(get func(handover) float64) float64 { return median(results[i], get) }
 		at := func(get func(handover) time.Duration) time.Duration {
@@ -86,13 +96,13 @@ func (c config) handOver(ctx context.Context, rdb *redis.Client, addr, library s
 	if err := rdb.FlushAll(ctx).Err(); err != nil {
 		return h, err
 	}
-	workers := make([]*worker, 0, handoverProcesses)
+	workers := make([]*worker, 0, c.handoverProcesses())
 	defer func() {
 		for _, w := range workers {
 			w.kill()
 		}
 	}()
-	for range handoverProcesses {
+	for range c.handoverProcesses() {
 		w, err := startWorker(ctx, workerAddr+"="+addr, workerLibrary+"="+library)
 		if err != nil {
 			return h, err
@@ -116,7 +126,7 @@ func (c config) handOver(ctx context.Context, rdb *redis.Client, addr, library s
 		}
 	}
 	before, since := sentCommands(ctx, rdb, library), monotonic()
-	if h.ping, err = pings(ctx, rdb, c.duration, 5*time.Millisecond); err != nil {
+	if h.ping, err = pings(ctx, rdb, max(c.duration, time.Second/2), 5*time.Millisecond); err != nil {
 		return h, err
 	}
 	until, after := monotonic(), sentCommands(ctx, rdb, library)

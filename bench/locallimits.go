@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"runtime"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
 	"golang.org/x/time/rate"
 
+	"github.com/redoubt-go/redoubt/internal/test/benchmarks"
 	"github.com/redoubt-go/redoubt/ratelimit"
 )
 
@@ -58,7 +60,7 @@ func limitsLocally(ctx context.Context, cfg config, g *goals) error {
 		{"redoubt/ratelimit, Leased", "leased:", by(leased.Allow), true},
 		{"redoubt/ratelimit, Leased, refused", "", by(oneByOne.Allow), false},
 		{"redoubt/ratelimit, DenyCache", "", by(narrow.Allow), false},
-		{"x/time/rate, a Limiter a name", "", rateByName(plenty, plenty), true},
+		{"x/time/rate", "", rateByName(plenty, plenty), true},
 		{"x/time/rate, refused", "", rateByName(1e-9, 1), false},
 	}
 	for _, names := range []int{1, manyNames} {
@@ -135,6 +137,14 @@ func (c config) compareLocally(names, callers int, ls []localLimiter) ([]localSa
 	}
 	c.progress("")
 	for i, l := range ls {
+		what := "allowed"
+		if !l.want {
+			what = "refused"
+		}
+		c.record(benchmarks.Record{
+			Title: fmt.Sprintf("in the process, %s, %d names", what, names), Callers: callers, Contender: strings.TrimSuffix(l.name, ", refused"), Unit: "ns",
+			Rounds: figures(samples[i:i+1], func(s localSample) float64 { return s.ns })[0],
+		})
 		c.printf("local, %4d names  %4d callers  %-36s %7.1f ns  %.3f allocations", names, callers, l.name,
 			median(samples[i], func(s localSample) float64 { return s.ns }), median(samples[i], func(s localSample) float64 { return s.allocations }))
 	}

@@ -100,23 +100,26 @@ func newLockers(p *peers) ([]locker, error) {
 			}, err
 		}})
 	}
-	for name, do := range map[string]func(context.Context, redoubt.Cmd) (string, error){
-		"two EVALSHA by go-redis":     evalSHA(p.plain),
-		"two EVALSHA by AutoPipeline": evalSHA(p.auto),
-		"two EVALSHA by Client.Do": func(ctx context.Context, cmd redoubt.Cmd) (string, error) {
+	for _, raw := range []struct {
+		name string
+		do   func(context.Context, redoubt.Cmd) (string, error)
+	}{
+		{"redoubt/lock's scripts by go-redis", evalSHA(p.plain)},
+		{"redoubt/lock's scripts by AutoPipeline", evalSHA(p.auto)},
+		{"redoubt/lock's scripts by Client.Do", func(ctx context.Context, cmd redoubt.Cmd) (string, error) {
 			r := p.ours.Do(ctx, cmd)
 			return "", r.Err
-		},
+		}},
 	} {
-		all = append(all, locker{name: name, class: rawCalls, acquire: func(ctx context.Context, name string) (func(context.Context) error, error) {
+		all = append(all, locker{name: raw.name, class: rawCalls, acquire: func(ctx context.Context, name string) (func(context.Context) error, error) {
 			keys, err := wire.Keys(p.ours, name)
 			if err != nil {
 				return nil, err
 			}
 			id := wire.NewID()
-			_, err = do(ctx, wire.AcquireCmd(keys, wire.Request{ID: id, TTL: lockTTL}))
+			_, err = raw.do(ctx, wire.AcquireCmd(keys, wire.Request{ID: id, TTL: lockTTL}))
 			return func(ctx context.Context) error {
-				_, err := do(ctx, wire.ReleaseCmd(keys, id, "", false))
+				_, err := raw.do(ctx, wire.ReleaseCmd(keys, id, "", false))
 				return err
 			}, err
 		}})
@@ -167,8 +170,10 @@ func benchLocks(ctx context.Context, cfg config) error {
 	if err := cs[0].op(ctx, 0); err != nil { // our scripts are loaded for the raw calls
 		return err
 	}
-	if err := cfg.scriptTimes(ctx, p.admin, lockers); err != nil {
-		return err
+	if !cfg.isBrief() {
+		if err := cfg.scriptTimes(ctx, p.admin, lockers); err != nil {
+			return err
+		}
 	}
 	for _, callers := range cfg.callers {
 		if _, err := cfg.compare(ctx, "lock", redisMeter(p.admin), callers, cs); err != nil {

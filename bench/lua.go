@@ -134,6 +134,7 @@ func (c config) compareInterpreters(ctx context.Context, title string, runs []fu
 		}
 	}
 	c.progress("")
+	c.recordRounds(title, 0, "ns", namesOf(interpreters, func(in interpreter) string { return in.name }), figures(costs, func(l luaCost) float64 { return l.ns }))
 	for k := range runs {
 		ratios := make([]float64, c.rounds)
 		for round := range ratios {

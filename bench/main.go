@@ -2,26 +2,8 @@
 // same run, interleaved rounds, medians. It writes one line a measurement to a
 // raw file and prints a table of medians and ratios.
 //
-//	go run . -suite ratelimit # decisions of rate limits, against peers' libraries
-//	go run . -suite locks     # lock and unlock of a free lock, against peers' libraries
-//	go run . -suite handover  # one lock that many processes wait for
-//	go run . -suite queue     # messages put, consumed, due and given back, against peers' libraries
-//	go run . -suite stock     # one item sold to many, against a lock around a count
-//	go run . -suite bloom     # Bloom filters against a script and pipelines of bit commands
-//	go run . -suite bitmap    # sharded bitmaps against SETBIT, BITCOUNT and BITOP on one key
-//	go run . -suite geo       # a million members in cells against GEOSEARCH on one key
-//	go run . -suite hll       # visitors counted, against PFADD
-//	go run . -suite cache     # hits, a cold key and an expiry storm, against peers' libraries
-//	go run . -suite ttlhash   # hashes whose fields expire: reads, writes, sweeping, bytes
-//	go run . -suite serve     # redoubt serve against its back end
-//	go run . -suite proxy     # redoubt serve --pools against nutcracker
-//	go run . -suite memcached # the same in front of memcached
-//	go run . -suite engine    # the embedded engine against redis-server
-//	go run . -suite calls     # the primitives on an engine in the process, against the library on redis-server
-//	go run . -suite cores     # what a second core brings to the embedded engine; engine includes it
-//	go run . -suite memory    # what a million of each type takes, beside redis-server
-//	go run . -suite lua       # our Lua interpreter beside others in pure Go
-//	go run . -suite pollers   # a small server on our poll loop, on others, and on goroutines
+//	go run . -suite ratelimit # one suite; suites, below, lists them
+//	go run . -suite compare   # all suites with peers, and docs/benchmarks.md from their results
 //
 // All of it takes long; -rounds 1 -duration 200ms gives a first impression.
 package main
@@ -37,10 +19,11 @@ import (
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
-	"slices"
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/redoubt-go/redoubt/internal/test/benchmarks"
 )
 
 type config struct {
@@ -48,78 +31,107 @@ type config struct {
 	duration time.Duration
 	callers  []int
 	chosen   bool // rounds or duration were asked for
+	full     bool
 	raw      *log.Logger
 	dir      string // of the raw file
+
+	results *benchmarks.Results
+	suite   string // as the results call it
+	stage   string // begins each line of progress
+	grown   int    // see benchmarks.Record.Size
+}
+
+// A suite is a set of measurements; one with peers is part of "compare".
+type suite struct {
+	name  string
+	peers bool
+	run   func(context.Context, config) error
+}
+
+var suites = []suite{
+	{"ratelimit", true, benchRateLimit}, // decisions of rate limits, against peers' libraries
+	{"locks", true, benchLocks},         // lock and unlock of a free lock, against peers' libraries
+	{"handover", true, benchHandover},   // one lock that many processes wait for
+	{"queue", true, benchQueue},         // messages put, consumed, due and given back, against peers' libraries
+	{"stock", true, benchStock},         // one item sold to many, against a lock around a count
+	{"bloom", true, benchBloom},         // Bloom filters against a script and pipelines of bit commands
+	{"bitmap", true, benchBitmap},       // sharded bitmaps against SETBIT, BITCOUNT and BITOP on one key
+	{"geo", true, benchGeo},             // a million members in cells against GEOSEARCH on one key
+	{"hll", true, benchHLL},             // visitors counted, against PFADD
+	{"ttlhash", true, benchTTLHash},     // hashes whose fields expire: reads, writes, sweeping, bytes
+	{"scan", true, benchScan},           // keys listed and measured, on one server and on a cluster
+	{"cache", true, benchCache},         // hits, a cold key and an expiry storm, against peers' libraries
+	{"serve", true, benchServe},         // redoubt serve against its back end
+	{"proxy", true, benchProxy},         // redoubt serve --pools against nutcracker
+	{"memcached", true, benchMemcached}, // the same in front of memcached
+	{"engine", true, benchEngineSocket}, // the embedded engine against redis-server
+	{"cores", false, benchEngineCores},  // a second core of the embedded engine
+	{"calls", true, benchCalls},         // the primitives on an engine in the process, against the library on redis-server
+	{"memory", true, benchMemory},       // a million of each type, beside redis-server
+	{"lua", true, benchLua},             // our Lua interpreter beside others in pure Go
+	{"pollers", true, benchPollers},     // a small server on our poll loop, on others, and on goroutines
+	{"growth", true, benchGrowth},       // callers, keys, shards and the round trip as they grow; bytes of each object
 }
 
 func main() {
-	suite := flag.String("suite", "all", "ratelimit, locks, handover, queue, stock, bloom, bitmap, geo, hll, ttlhash, scan, cache, serve, proxy, memcached, engine (with cores), calls, cores, memory, lua, pollers, or all")
+	names := strings.Join(append(namesOf(suites, func(s suite) string { return s.name }), "compare", "all"), ", ")
+	chosen := flag.String("suite", "all", names)
 	rounds := flag.Int("rounds", 7, "interleaved rounds of each measurement")
-	duration := flag.Duration("duration", time.Second, "length of one measurement")
-	out := flag.String("out", "", "raw output file; default results/SUITE-DATE.txt")
+	duration := flag.Duration("duration", time.Second, "length of one measurement; below 100ms the data sets are a hundredth")
+	out := flag.String("out", "", "raw output file; default results/SUITE-DATE.txt, or .tsv for compare")
+	only := flag.String("only", "", "with -suite compare: the suites to measure, with commas; the file keeps its results of the others")
+	from := flag.String("from", "", "with -suite compare: write docs/benchmarks.md from this file of results and measure nothing")
+	note := flag.String("note", "", "with -suite compare: a remark for docs/benchmarks.md")
+	full := flag.Bool("full", false, "growth with 10,000,000 keys too")
 	flag.Parse()
-	chosen := false
-	flag.Visit(func(f *flag.Flag) { chosen = chosen || f.Name == "rounds" || f.Name == "duration" })
-	if *out == "" {
-		*out = fmt.Sprintf("results/%s-%s.txt", *suite, time.Now().UTC().Format("2006-01-02"))
-	}
+	cfg := config{rounds: *rounds, duration: *duration, callers: []int{1, 16, 256}, full: *full, results: &benchmarks.Results{}}
+	flag.Visit(func(f *flag.Flag) { cfg.chosen = cfg.chosen || f.Name == "rounds" || f.Name == "duration" })
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if os.Getenv(workerQueue) != "" {
-		if err := runQueueWorker(ctx); err != nil {
-			fmt.Fprintln(os.Stderr, "bench: worker:", err)
-			os.Exit(1)
+	for variable, work := range map[string]func(context.Context) error{workerQueue: runQueueWorker, workerPoller: runPollerServer, workerLibrary: runWorker} {
+		if os.Getenv(variable) != "" {
+			if err := work(ctx); err != nil {
+				fmt.Fprintln(os.Stderr, "bench: worker:", err)
+				os.Exit(1)
+			}
+			return
 		}
-		return
 	}
-	if os.Getenv(workerPoller) != "" {
-		if err := runPollerServer(ctx); err != nil {
-			fmt.Fprintln(os.Stderr, "bench: server:", err)
-			os.Exit(1)
+	if *out == "" {
+		ending := "txt"
+		if *chosen == "compare" {
+			ending = "tsv"
 		}
-		return
+		*out = fmt.Sprintf("results/%s-%s.%s", *chosen, time.Now().UTC().Format(time.DateOnly), ending)
 	}
-	if os.Getenv(workerLibrary) != "" {
-		if err := runWorker(ctx); err != nil {
-			fmt.Fprintln(os.Stderr, "bench: worker:", err)
-			os.Exit(1)
+	var err error
+	switch {
+	case *chosen != "compare":
+		err = run(ctx, *chosen, *out, cfg)
+	case *from != "":
+		err = benchmarks.Write("..", *from)
+	default:
+		m := comparison{out: *out, note: *note}
+		if *only != "" {
+			m.only = strings.Split(*only, ",")
 		}
-		return
+		err = m.run(ctx, cfg)
 	}
-	if err := run(ctx, *suite, *out, config{rounds: *rounds, duration: *duration, callers: []int{1, 16, 256}, chosen: chosen}); err != nil {
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, suite, out string, cfg config) error {
-	suites := map[string][]func(context.Context, config) error{
-		"ratelimit": {benchRateLimit},
-		"locks":     {benchLocks},
-		"handover":  {benchHandover},
-		"queue":     {benchQueue},
-		"stock":     {benchStock},
-		"bloom":     {benchBloom},
-		"bitmap":    {benchBitmap},
-		"geo":       {benchGeo},
-		"hll":       {benchHLL},
-		"ttlhash":   {benchTTLHash},
-		"scan":      {benchScan},
-		"cache":     {benchCache},
-		"serve":     {benchServe},
-		"proxy":     {benchProxy},
-		"memcached": {benchMemcached},
-		"engine":    {benchEngineSocket, benchEngineCores},
-		"calls":     {benchCalls},
-		"cores":     {benchEngineCores},
-		"memory":    {benchMemory},
-		"lua":       {benchLua},
-		"pollers":   {benchPollers},
+func run(ctx context.Context, name, out string, cfg config) error {
+	var todo []suite
+	for _, s := range suites {
+		if name == "all" || name == s.name {
+			todo = append(todo, s)
+		}
 	}
-	suites["all"] = slices.Concat(suites["ratelimit"], suites["locks"], suites["handover"], suites["queue"], suites["stock"], suites["bloom"], suites["bitmap"], suites["geo"], suites["hll"], suites["ttlhash"], suites["scan"], suites["cache"], suites["serve"], suites["proxy"], suites["memcached"], suites["engine"], suites["calls"], suites["memory"], suites["lua"], suites["pollers"])
-	todo, ok := suites[suite]
-	if !ok {
-		return fmt.Errorf("unknown suite %q: want ratelimit, locks, handover, queue, stock, bloom, bitmap, geo, hll, ttlhash, scan, cache, serve, proxy, memcached, engine, calls, cores, memory, lua, pollers or all", suite)
+	if len(todo) == 0 {
+		return fmt.Errorf("unknown suite %q: -help lists them", name)
 	}
 	if err := os.MkdirAll(filepath.Dir(out), 0o755); err != nil { //nolint:gosec // results are for everybody
 		return err
@@ -130,9 +142,10 @@ func run(ctx context.Context, suite, out string, cfg config) error {
 	}
 	defer func() { _ = file.Close() }()
 	cfg.raw, cfg.dir = log.New(file, "", 0), filepath.Dir(out)
-	cfg.printf("# %s", machine(ctx))
-	for _, f := range todo {
-		if err := f(ctx, cfg); err != nil {
+	cfg.printf("# %s, %s", machine(ctx), versions())
+	for _, s := range todo {
+		cfg.suite = s.name
+		if err := s.run(ctx, cfg); err != nil {
 			return err
 		}
 	}
@@ -148,11 +161,21 @@ func (c config) printf(format string, args ...any) {
 
 // progress shows on the terminal what is being measured; "" clears it.
 func (c config) progress(format string, args ...any) {
+	if format != "" {
+		format = strings.ReplaceAll(c.stage, "%", "%%") + format
+	}
 	fmt.Fprintf(os.Stderr, "\r\033[K"+format, args...)
 }
 
+// machine tells the date, the machine, and the versions of Go and of redis-server.
 func machine(ctx context.Context) string {
 	server, _ := exec.CommandContext(ctx, "redis-server", "--version").Output()
+	version := strings.TrimPrefix(strings.Join(strings.Fields(string(server))[2:3], ""), "v=")
+	return fmt.Sprintf("%s UTC, %s/%s, %d CPUs, %s, redis-server %s", time.Now().UTC().Format(time.DateTime), runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), runtime.Version(), version)
+}
+
+// versions tells the versions of the peers.
+func versions() string {
 	var deps []string
 	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, d := range info.Deps {
@@ -163,6 +186,5 @@ func machine(ctx context.Context) string {
 			}
 		}
 	}
-	return fmt.Sprintf("%s %s/%s, %d CPUs, %s, %s, %s", time.Now().UTC().Format(time.DateTime), runtime.GOOS, runtime.GOARCH,
-		runtime.NumCPU(), runtime.Version(), strings.Join(strings.Fields(string(server))[2:3], ""), strings.Join(deps, " "))
+	return strings.Join(deps, ", ")
 }

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/redoubt-go/redoubt/internal/test/benchmarks"
 )
 
 // A contender does one operation; caller tells its callers apart. Its ctx is
@@ -63,6 +65,14 @@ func (c config) compare(ctx context.Context, title string, server meter, callers
 		}
 	}
 	c.progress("")
+	for i, ct := range cs {
+		of := func(get func(sample) float64) float64 { return median(samples[i], get) }
+		c.record(benchmarks.Record{
+			Title: title, Size: c.grown, Callers: callers, Contender: ct.name, Unit: "op/s", Rounds: figures(samples[i:i+1], rateOf)[0],
+			Commands: of(func(s sample) float64 { return s.commands }), Scripts: of(func(s sample) float64 { return s.scripts }),
+			P50: of(func(s sample) float64 { return float64(s.p50) / 1e3 }), P99: of(func(s sample) float64 { return float64(s.p99) / 1e3 }),
+		})
+	}
 	best := map[string]float64{}
 	for i, ct := range cs {
 		rate := median(samples[i], func(s sample) float64 { return s.perSecond })
@@ -91,6 +101,9 @@ func (c config) compare(ctx context.Context, title string, server meter, callers
 	}
 	return samples, nil
 }
+
+// patience bounds a call of a library: one that hangs must not end a run of hours.
+const patience = 2 * time.Minute
 
 func measure(ctx context.Context, server meter, callers int, d time.Duration, ct contender) (sample, error) {
 	opCtx := context.Background()
@@ -124,7 +137,7 @@ func measure(ctx context.Context, server meter, callers int, d time.Duration, ct
 				var before time.Time
 				timed := ct.stride == 0 || i%ct.stride == 0
 				if timed {
-					if before = time.Now(); before.After(end) {
+					if before = time.Now(); i > 0 && before.After(end) { // once at least, on a machine that stalls
 						return
 					}
 				}
@@ -143,7 +156,16 @@ func measure(ctx context.Context, server meter, callers int, d time.Duration, ct
 			}
 		})
 	}
-	wg.Wait()
+	all := make(chan struct{})
+	go func() {
+		wg.Wait()
+		close(all)
+	}()
+	select {
+	case <-all:
+	case <-time.After(d + patience):
+		return sample{}, fmt.Errorf("a call did not return within %v", patience)
+	}
 	took := time.Since(start)
 	after := server(ctx)
 	for _, err := range errs {
@@ -151,8 +173,8 @@ func measure(ctx context.Context, server meter, callers int, d time.Duration, ct
 			return sample{}, err
 		}
 	}
-	all := slices.Concat(latencies...)
-	slices.Sort(all)
+	sorted := slices.Concat(latencies...)
+	slices.Sort(sorted)
 	n, undone := 0., 0.
 	for caller := range callers {
 		n += float64(dones[caller])
@@ -160,7 +182,7 @@ func measure(ctx context.Context, server meter, callers int, d time.Duration, ct
 	}
 	return sample{
 		perSecond: n / took.Seconds(),
-		p50:       all[len(all)/2], p99: all[len(all)*99/100],
+		p50:       sorted[len(sorted)/2], p99: sorted[len(sorted)*99/100],
 		commands:  (after.commands - before.commands) / n,
 		scripts:   (after.scripts - before.scripts) / n,
 		serverUS:  (after.cpu - before.cpu) * 1e6 / n,

@@ -59,10 +59,18 @@ func benchMemory(ctx context.Context, cfg config) error {
 		if err != nil {
 			return err
 		}
+		each := float64(cfg.amount(millions))
+		for _, f := range []struct {
+			title        string
+			ours, theirs int
+		}{{d.title, ours.live, theirs.live}, {d.title + ", resident", ours.loaded - ours.empty, theirs.loaded - theirs.empty}} {
+			cfg.recordOnce(f.title, 0, "B", "redoubt serve", float64(f.ours)/each)
+			cfg.recordOnce(f.title, 0, "B", "redis-server", float64(f.theirs)/each)
+		}
 		cfg.raw.Printf("raw\t%s\tserve %+v\tredis %+v", d.title, ours, theirs)
 		ratio := func(a, b int) float64 { return float64(a) / float64(b) }
-		cfg.printf("a million %-26s live %4d B each, redis %4d B, ratio %.2f   RSS %4d MB, idle %4d MB, redis %4d MB: ratio to RSS %.2f, without both empty %.2f, to used_memory %.2f",
-			d.title, ours.live/millions, theirs.live/millions, ratio(ours.live, theirs.live),
+		cfg.printf("a million %-26s live %4.0f B each, redis %4.0f B, ratio %.2f   RSS %4d MB, idle %4d MB, redis %4d MB: ratio to RSS %.2f, without both empty %.2f, to used_memory %.2f",
+			d.title, float64(ours.live)/each, float64(theirs.live)/each, ratio(ours.live, theirs.live),
 			ours.loaded>>20, ours.idle>>20, theirs.loaded>>20, ratio(ours.loaded, theirs.loaded),
 			ratio(ours.loaded-ours.empty, theirs.loaded-theirs.empty), ratio(ours.loaded, theirs.live))
 	}
@@ -91,9 +99,10 @@ func (c config) footprint(ctx context.Context, d dataset, start func(context.Con
 	}
 	f.empty = rss(t.pid, "VmRSS:")
 	const batch = 500
-	for i := 0; i < d.rounds*millions; i += batch {
+	all := d.rounds * c.amount(millions)
+	for i := 0; i < all; i += batch {
 		if i%100_000 == 0 {
-			c.progress("a million %s, %s, %d%%", d.title, t.name, i*100/d.rounds/millions)
+			c.progress("a million %s, %s, %d%%", d.title, t.name, i*100/all)
 		}
 		if _, err := rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
 			for j := range batch {
@@ -106,10 +115,12 @@ func (c config) footprint(ctx context.Context, d dataset, start func(context.Con
 	}
 	c.progress("")
 	f.loaded, f.peak = rss(t.pid, "VmRSS:"), rss(t.pid, "VmHWM:")
-	select {
-	case <-ctx.Done():
-		return f, ctx.Err()
-	case <-time.After(5 * time.Second):
+	if !c.isBrief() {
+		select {
+		case <-ctx.Done():
+			return f, ctx.Err()
+		case <-time.After(5 * time.Second):
+		}
 	}
 	f.idle = rss(t.pid, "VmRSS:")
 	key := fmt.Sprint(d.words(1)[1])

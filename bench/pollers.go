@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"strconv"
@@ -64,6 +65,10 @@ func (c config) comparePollers(ctx context.Context, w workload, l load, all []ta
 		}
 	}
 	c.progress("")
+	names := namesOf(all, func(t target) string { return t.name })
+	title := fmt.Sprintf("%s, pipeline of %d", w.title, l.pipeline)
+	c.recordRounds(title, l.clients, "op/s", names, figures(results, func(r result) float64 { return r.perSecond }))
+	c.recordRounds(title+", processor", l.clients, "us", names, figures(results, func(r result) float64 { return r.cpu }))
 	for k, t := range all {
 		var rates, cpus []float64
 		for round, ours := range results[0] {

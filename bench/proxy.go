@@ -166,6 +166,13 @@ func (c config) proxyCell(title string, l load, all []target, once func(t target
 		}
 	}
 	c.progress("")
+	names := append([]string{"redoubt serve --pools"}, namesOf(all[1:], func(t target) string { return t.name })...)
+	for _, f := range []struct {
+		what, unit string
+		get        func(result) float64
+	}{{"", "op/s", func(r result) float64 { return r.perSecond }}, {", p99", "ms", result.p99ms}, {", processor", "us", func(r result) float64 { return r.cpu }}} {
+		c.recordRounds(fmt.Sprintf("%s, pipeline of %d%s", title, l.pipeline, f.what), l.clients, f.unit, names, figures(results[:], f.get))
+	}
 	for k, t := range all {
 		c.printf("%-24s -c %-3d -P %-2d  %-18s %8.0f/s  p99 %7.3f ms  %6.2f us/command", title, l.clients, l.pipeline, t.name,
 			median(results[k], func(r result) float64 { return r.perSecond }), median(results[k], result.p99ms),

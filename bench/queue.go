@@ -34,18 +34,15 @@ func benchQueue(ctx context.Context, cfg config) error {
 	defer stop()
 	b := &queueBench{config: cfg, addr: server.addr, rdb: redis.NewClient(&redis.Options{Addr: server.addr})}
 	defer func() { _ = b.rdb.Close() }()
-	// They take longest, and hardly any processor time.
-	deaths := b.startDeaths(ctx)
-	for _, measure := range []func(context.Context) error{b.puts, b.consumption, b.sizes, b.latenesses, b.idleness} {
+	parts := []func(context.Context) error{b.puts, b.consumption, b.sizes}
+	if !cfg.isBrief() { // these wait for real times
+		deaths := b.startDeaths(ctx) // they take longest, and hardly any processor time
+		parts = append(parts, b.latenesses, b.idleness, func(ctx context.Context) error { return b.endDeaths(ctx, deaths) }, b.plot)
+	}
+	for _, measure := range parts {
 		if err := measure(ctx); err != nil {
 			return err
 		}
-	}
-	if err := b.endDeaths(ctx, deaths); err != nil {
-		return err
-	}
-	if err := b.plot(); err != nil {
-		return err
 	}
 	b.printGoals(b.goals.list)
 	return nil
@@ -58,8 +55,7 @@ type queueBench struct {
 	rdb   *redis.Client
 	goals goals
 
-	throughput []bar
-	late       []curve
+	late []curve
 }
 
 // each calls f with a user of each library on an empty server, in a round's order.
@@ -127,13 +123,6 @@ func (b *queueBench) puts(ctx context.Context) error {
 				return err
 			}
 			b.goals.add(fmt.Sprintf("%s to asynq, %d callers", m.title, callers), ratioOf(samples[0], samples[1]), atLeast, m.goal)
-			each := 1.
-			if m.title != "put" {
-				each = queueMany
-			}
-			for i, lib := range queueLibraries {
-				b.throughput = append(b.throughput, bar{fmt.Sprintf("%s, %d callers", m.title, callers), lib.name, each * median(samples[i], rateOf)})
-			}
 		}
 	}
 	return b.rdb.FlushAll(ctx).Err()
@@ -181,7 +170,7 @@ func fill(ctx context.Context, u queueUser, n int, many bool) error {
 // consumption measures workers that consume the messages of a queue, from their start until the last
 // message is handled. It counts the commands of putting and of consuming.
 func (b *queueBench) consumption(ctx context.Context) error {
-	meter := redisMeter(b.rdb)
+	meter, loaded := redisMeter(b.rdb), b.amount(queueLoaded)
 	samples := make([][]sample, len(queueLibraries))
 	putting := make([][]sample, len(queueLibraries))
 	for round := range b.rounds {
@@ -189,7 +178,7 @@ func (b *queueBench) consumption(ctx context.Context) error {
 			name := queueLibraries[lib].name
 			b.progress("consume, round %d of %d, %s", round+1, b.rounds, name)
 			empty := meter(ctx)
-			if err := fill(ctx, u, queueLoaded, false); err != nil {
+			if err := fill(ctx, u, loaded, false); err != nil {
 				return err
 			}
 			full := meter(ctx)
@@ -197,7 +186,7 @@ func (b *queueBench) consumption(ctx context.Context) error {
 			done := make(chan struct{})
 			start := time.Now()
 			stop, err := u.consume(queueWorkers, func(string) {
-				if handled.Add(1) == queueLoaded {
+				if handled.Add(1) == int64(loaded) {
 					close(done)
 				}
 			})
@@ -209,15 +198,15 @@ func (b *queueBench) consumption(ctx context.Context) error {
 			case <-ctx.Done():
 				err = ctx.Err()
 			case <-time.After(time.Minute):
-				err = fmt.Errorf("%d of %d messages were handled in a minute", handled.Load(), queueLoaded)
+				err = fmt.Errorf("%d of %d messages were handled in a minute", handled.Load(), loaded)
 			}
 			took := time.Since(start)
 			if err := errors.Join(err, stop()); err != nil {
 				return err
 			}
 			end := meter(ctx)
-			per := func(a, b float64) float64 { return (b - a) / queueLoaded }
-			s := sample{perSecond: queueLoaded / took.Seconds(), commands: per(full.commands, end.commands), scripts: per(full.scripts, end.scripts), serverUS: 1e6 * per(full.cpu, end.cpu)}
+			per := func(a, b float64) float64 { return (b - a) / float64(loaded) }
+			s := sample{perSecond: float64(loaded) / took.Seconds(), commands: per(full.commands, end.commands), scripts: per(full.scripts, end.scripts), serverUS: 1e6 * per(full.cpu, end.cpu)}
 			p := sample{commands: per(empty.commands, full.commands), serverUS: 1e6 * per(empty.cpu, full.cpu)}
 			b.raw.Printf("raw\tconsume\t%s\t%.0f/s\t%.3f commands\t%.3f scripts\t%.2f server us\tput before: %.3f commands\t%.2f server us",
 				name, s.perSecond, s.commands, s.scripts, s.serverUS, p.commands, p.serverUS)
@@ -229,12 +218,12 @@ func (b *queueBench) consumption(ctx context.Context) error {
 		}
 	}
 	b.progress("")
+	b.recordRounds("consume", queueWorkers, "messages/s", namesOf(queueLibraries, func(l queueLibrary) string { return l.name }), figures(samples, rateOf))
 	commands := func(s sample) float64 { return s.commands }
 	for i, lib := range queueLibraries {
 		b.printf("consume  %d workers  %-14s %8.0f/s  ours/this %5.2f  commands a message: %5.2f to put, %5.2f to consume  server us %5.1f to put, %5.1f to consume", queueWorkers,
 			lib.name, median(samples[i], rateOf), ratioOf(samples[0], samples[i]), median(putting[i], commands), median(samples[i], commands),
 			median(putting[i], func(s sample) float64 { return s.serverUS }), median(samples[i], func(s sample) float64 { return s.serverUS }))
-		b.throughput = append(b.throughput, bar{"consume, 64 workers", lib.name, median(samples[i], rateOf)})
 	}
 	b.goals.add("consume to asynq", ratioOf(samples[0], samples[1]), atLeast, 4)
 	b.goals.add("commands a message, put and consumed", median(samples[0], commands)+median(putting[0], commands), atMost, 7)
@@ -255,6 +244,7 @@ func (b *queueBench) sizes(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
+			b.recordOnce("a message that is "+state, 0, "B", queueLibraries[lib].name, each)
 			b.printf("bytes a message, %-10s %-14s %6.0f", state, queueLibraries[lib].name, each)
 			if lib == 0 {
 				b.goals.add("bytes a message, "+state, each, atMost, 330)

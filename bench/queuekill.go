@@ -139,6 +139,7 @@ func (b *queueBench) endDeaths(_ context.Context, d *deaths) error {
 		}
 		longest := slices.Max(d.times[i])
 		b.printf("after kill -9 of its consumer another has a message: %-14s %v at most of %d", lib.name, longest.Round(time.Millisecond), len(d.times[i]))
+		b.recordOnce("kill -9 of a consumer to the next one", 0, "s", lib.name, longest.Seconds())
 		b.raw.Printf("raw\tredelivery\t%s\t%v", lib.name, d.times[i])
 		if i == 0 {
 			b.goals.add("redelivery after kill -9 beyond the lease, s", (longest - killLease).Seconds(), atMost, 1)
@@ -185,6 +186,7 @@ func (b *queueBench) idleness(ctx context.Context) error {
 	wg.Wait()
 	b.progress("")
 	for i, lib := range queueLibraries {
+		b.recordOnce("an idle consumer's calls in a second", 0, "calls", lib.name, calls[i])
 		b.printf("idle, one worker  %-14s %6.2f calls/s", lib.name, calls[i])
 	}
 	b.goals.add("calls/s of an idle consumer", calls[0], atMost, 0.3)

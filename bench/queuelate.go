@@ -42,7 +42,7 @@ func (b *queueBench) latenesses(ctx context.Context) error {
 				load = "half load"
 				b.progress("")
 				b.printf("put and consumed at once  %-14s %8.0f/s", name, sustained)
-				b.throughput = append(b.throughput, bar{"put and consumed at once", name, sustained})
+				b.recordOnce("put and consumed at once", queueWorkers, "messages/s", name, sustained)
 				if err := b.rdb.FlushAll(ctx).Err(); err != nil {
 					return err
 				}
@@ -57,6 +57,7 @@ func (b *queueBench) latenesses(ctx context.Context) error {
 			b.progress("")
 			b.printf("lateness, %-9s %-14s p50 %10v  p90 %10v  p99 %10v  max %10v  early %d of %d, by %v at most", load, name,
 				at(.5).Round(10*time.Microsecond), at(.9).Round(10*time.Microsecond), at(.99).Round(10*time.Microsecond), late[len(late)-1].Round(10*time.Microsecond), early, len(late), max(0, -late[0]).Round(time.Millisecond))
+			b.recordOnce("lateness p99, "+load, 0, "ms", name, at(.99).Seconds()*1000)
 			b.late = append(b.late, curve{name + ", " + load, late})
 			b.raw.Printf("raw\tlateness\t%s\t%s\t%v", load, name, late)
 			if lib == 0 {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os/exec"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/redoubt-go/redoubt"
 	"github.com/redoubt-go/redoubt/goredis"
+	"github.com/redoubt-go/redoubt/internal/test/benchmarks"
 	"github.com/redoubt-go/redoubt/scan"
 )
 
@@ -39,7 +41,7 @@ func benchScan(ctx context.Context, cfg config) error {
 	if err := scanOne(ctx, cfg, "redis://"+server.addr, []string{server.addr}, cli); err != nil {
 		return err
 	}
-	url, addrs, stop, err := startCluster(ctx)
+	url, addrs, stop, err := startCluster(ctx, 3)
 	if err != nil {
 		return err
 	}
@@ -60,8 +62,9 @@ func scanOne(ctx context.Context, cfg config, url string, addrs []string, cli fu
 	}
 	defer func() { _ = client.Close() }()
 	title := fmt.Sprintf("scan, %d node(s)", len(addrs))
-	cfg.progress("%s: %d keys are set", title, scanKeys)
-	for from := 0; from < scanKeys; from += 1000 {
+	keys := cfg.amount(scanKeys)
+	cfg.progress("%s: %d keys are set", title, keys)
+	for from := 0; from < keys; from += 1000 {
 		cmds := make([]redoubt.Cmd, 1000)
 		for i := range cmds {
 			cmds[i] = redoubt.Cmd{Name: "SET", Keys: []string{fmt.Sprintf("user:%d:name", from+i)}, Args: []string{"somebody"}}
@@ -82,25 +85,25 @@ func scanOne(ctx context.Context, cfg config, url string, addrs []string, cli fu
 		defer func() { _ = nodes[i].Close() }()
 	}
 	type way struct {
-		name string
-		run  func(context.Context) error
+		what, name string
+		run        func(context.Context) error
 	}
 	ways := []way{
-		{"redoubt/scan, Keys", func(ctx context.Context) error {
-			keys, err := scanner.Keys(scan.Query{})
+		{"listed", "redoubt/scan, Keys", func(ctx context.Context) error {
+			found, err := scanner.Keys(scan.Query{})
 			if err != nil {
 				return err
 			}
 			n := 0
-			for _, err := range keys.All(ctx) {
+			for _, err := range found.All(ctx) {
 				if err != nil {
 					return err
 				}
 				n++
 			}
-			return everyKey(n)
+			return everyKey(n, keys)
 		}},
-		{"SCAN by go-redis, COUNT 1000", func(ctx context.Context) error {
+		{"listed", "SCAN by go-redis, COUNT 1000", func(ctx context.Context) error {
 			n := 0
 			for _, node := range nodes {
 				it := node.Scan(ctx, 0, "", 1000).Iterator()
@@ -111,25 +114,25 @@ func scanOne(ctx context.Context, cfg config, url string, addrs []string, cli fu
 					return err
 				}
 			}
-			return everyKey(n)
+			return everyKey(n, keys)
 		}},
-		{"redoubt/scan, Report", func(ctx context.Context) error {
-			keys, err := scanner.Keys(scan.Query{})
+		{"measured", "redoubt/scan, Report", func(ctx context.Context) error {
+			found, err := scanner.Keys(scan.Query{})
 			if err != nil {
 				return err
 			}
-			r, err := scanner.Report(ctx, keys, scan.ReportOptions{})
+			r, err := scanner.Report(ctx, found, scan.ReportOptions{})
 			if err != nil {
 				return err
 			}
-			return everyKey(int(r.Measured))
+			return everyKey(int(r.Measured), keys)
 		}},
 	}
 	if cli != nil {
 		ways = append(ways,
-			way{"redis-cli --scan, COUNT 10", cli("--scan")},
-			way{"redis-cli --bigkeys", cli("--bigkeys")},
-			way{"redis-cli --memkeys", cli("--memkeys")})
+			way{"listed", "redis-cli --scan, COUNT 10", cli("--scan")},
+			way{"measured", "redis-cli --bigkeys", cli("--bigkeys")},
+			way{"measured", "redis-cli --memkeys", cli("--memkeys")})
 	}
 	rates := make([][]float64, len(ways))
 	for round := range cfg.rounds {
@@ -140,52 +143,87 @@ func scanOne(ctx context.Context, cfg config, url string, addrs []string, cli fu
 			if err := ways[k].run(ctx); err != nil {
 				return fmt.Errorf("%s: %w", ways[k].name, err)
 			}
-			rate := scanKeys / time.Since(start).Seconds()
+			rate := float64(keys) / time.Since(start).Seconds()
 			cfg.raw.Printf("raw\t%s\t%s\t%.0f keys/s", title, ways[k].name, rate)
 			rates[k] = append(rates[k], rate)
 		}
 	}
 	cfg.progress("")
 	for i, w := range ways {
+		cfg.record(benchmarks.Record{Title: title + ", keys " + w.what, Contender: w.name, Unit: "keys/s", Rounds: rates[i]})
 		cfg.printf("%-18s %-32s %9.0f keys/s", title, w.name, medianOf(rates[i]))
 	}
 	return nil
 }
 
 // everyKey returns an error unless all keys were listed.
-func everyKey(n int) error {
-	if n < scanKeys {
-		return fmt.Errorf("%d keys, want %d", n, scanKeys)
+func everyKey(n, want int) error {
+	if n < want {
+		return fmt.Errorf("%d keys, want %d", n, want)
 	}
 	return nil
 }
 
-// startCluster starts three servers and makes a cluster of them.
-func startCluster(ctx context.Context) (url string, addrs []string, stop func(), err error) {
+// startCluster starts masters and makes a cluster of them.
+func startCluster(ctx context.Context, masters int) (url string, addrs []string, stop func(), err error) {
 	var stops []func()
 	stop = func() {
 		for _, s := range stops {
 			s()
 		}
 	}
-	for range 3 {
-		bus, err := freeAddr(ctx)
+	defer func() {
 		if err != nil {
 			stop()
-			return "", nil, nil, err
+		}
+	}()
+	var nodes []*redis.Client
+	for range masters {
+		bus, err := freeAddr(ctx)
+		if err != nil {
+			return "", nil, stop, err
 		}
 		_, busPort, _ := net.SplitHostPort(bus)
 		t, stopOne, err := startRedis(ctx, "--cluster-enabled", "yes", "--cluster-port", busPort)
 		if err != nil {
-			stop()
-			return "", nil, nil, err
+			return "", nil, stop, err
 		}
-		stops, addrs = append(stops, stopOne), append(addrs, t.addr)
+		node := redis.NewClient(&redis.Options{Addr: t.addr})
+		nodes, addrs = append(nodes, node), append(addrs, t.addr)
+		stops = append(stops, func() {
+			_ = node.Close()
+			stopOne()
+		})
+		host, port, _ := net.SplitHostPort(t.addr)
+		if err := nodes[0].Do(ctx, "CLUSTER", "MEET", host, port, busPort).Err(); err != nil {
+			return "", nil, stop, err
+		}
 	}
-	out, err := exec.CommandContext(ctx, "redis-cli", append([]string{"--cluster-yes", "--cluster", "create"}, addrs...)...).CombinedOutput()
-	if err != nil {
-		stop()
-		return "", nil, nil, fmt.Errorf("redis-cli --cluster create: %w: %s", err, out)
+	const slots = 16384
+	for i, node := range nodes {
+		if err := node.ClusterAddSlotsRange(ctx, slots*i/masters, slots*(i+1)/masters-1).Err(); err != nil {
+			return "", nil, stop, err
+		}
 	}
-	return "redis-cluster://" + strings.Join(addrs, ","), addrs, stop, nil
+	return "redis-cluster://" + strings.Join(addrs, ","), addrs, stop, awaitCluster(ctx, nodes)
+}
+
+// awaitCluster waits until each node knows the slots of all.
+func awaitCluster(ctx context.Context, nodes []*redis.Client) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	for _, node := range nodes {
+		for {
+			info, err := node.ClusterInfo(ctx).Result()
+			if err == nil && strings.Contains(info, "cluster_state:ok") && strings.Contains(info, fmt.Sprintf("cluster_size:%d\r", len(nodes))) {
+				break
+			}
+			select {
+			case <-ctx.Done():
+				return fmt.Errorf("the cluster is not ready: %w: %s", errors.Join(ctx.Err(), err), info)
+			case <-time.After(50 * time.Millisecond):
+			}
+		}
+	}
+	return nil
 }

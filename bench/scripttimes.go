@@ -19,6 +19,8 @@ func (c config) scriptTimes(ctx context.Context, rdb *redis.Client, lockers []lo
 			var acquired, released []usage
 			for round := range c.rounds {
 				c.progress("server time of %s, %d callers, round %d of %d", l.name, callers, round+1, c.rounds)
+				ctx, cancel := context.WithTimeout(ctx, patience) // a library that misses a wake-up would wait for ever
+				defer cancel()
 				releases := make([]func(context.Context) error, callers)
 				errs := make([]error, callers)
 				phase := func(do func(caller int) error) usage {

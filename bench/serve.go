@@ -24,7 +24,7 @@ func benchServe(ctx context.Context, cfg config) error {
 		return err
 	}
 	defer stop()
-	direct.name = "direct"
+	direct.name = "redis-server"
 	through, stopServe, err := startServe(ctx, "--backend", "redis://"+direct.addr)
 	if err != nil {
 		return err
@@ -108,6 +108,8 @@ func (c config) compareServers(ctx context.Context, title string, l load, ours, 
 		ratios = append(ratios, a.perSecond/b.perSecond)
 	}
 	c.progress("")
+	name := fmt.Sprintf("%s, pipeline of %d", title, l.pipeline)
+	c.recordRounds(name, l.clients, "op/s", []string{"redoubt serve", theirs.name}, figures(results[:], func(r result) float64 { return r.perSecond }))
 	rate := func(r result) float64 { return r.perSecond }
 	cpu := func(r result) float64 { return r.cpu }
 	c.printf("%-44s -c %-3d -P %-2d  %s %8.0f/s %6.2f us/command  %s %8.0f/s %6.2f us/command  ratio %.2f",

@@ -168,6 +168,7 @@ func (c config) compareSellers(ctx context.Context, how string, callers int, sel
 		}
 	}
 	c.progress("")
+	c.recordRounds("stock, "+how, callers, "sold/s", namesOf(sellers, func(s seller) string { return s.name }), rates)
 	for i, s := range sellers {
 		var whole, alone []float64
 		for round := range c.rounds {
