@@ -38,7 +38,7 @@ func benchEngineSocket(ctx context.Context, cfg config) error {
 		return err
 	}
 	redisServer.name = "redis-server"
-	for _, l := range []load{{50, 1}, {50, 16}, {500, 1}, {500, 16}} {
+	for _, l := range cfg.loads() {
 		for _, c := range append(commands(), scripts...) {
 			serve.words, redisServer.words = c.words, c.words
 			if err := cfg.compareServers(ctx, c.title, l, serve, redisServer); err != nil {

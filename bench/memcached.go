@@ -26,7 +26,7 @@ func (c config) memcachedPool(ctx context.Context, servers []target) (missed []s
 			return nil, fmt.Errorf("%s: %w", t.name, err)
 		}
 	}
-	for _, l := range []load{{50, 1}, {50, 16}, {500, 1}, {500, 16}} {
+	for _, l := range c.loads() {
 		for _, verb := range []string{"set", "get"} {
 			title := fmt.Sprintf("%s, %d back ends", verb, len(servers))
 			cell, err := c.proxyCell(title, l, all, func(t target) (result, error) {

@@ -57,7 +57,7 @@ func (c config) proxyPool(ctx context.Context, servers []target) (missed []strin
 	defer stop()
 
 	mset := "MSET" + strings.Repeat(" key:__rand_int__ xxx", 10)
-	for _, l := range []load{{50, 1}, {50, 16}, {500, 1}, {500, 16}} {
+	for _, l := range c.loads() {
 		for _, w := range []workload{
 			{"SET", []string{"SET", "key:__rand_int__", "xxx"}},
 			{"GET", []string{"GET", "key:__rand_int__"}},

@@ -92,7 +92,14 @@ func (m comparison) run(ctx context.Context, cfg config) error {
 		}
 		*cfg.results = before
 	}
-	cfg.results.Machine, cfg.results.Versions, cfg.results.Note = machine(ctx), versions(), m.note
+	if len(cfg.results.Records) > 0 { // the page tells that its suites are not of one run
+		cfg.results.Machine += fmt.Sprintf("; %s anew: ", strings.Join(m.only, ", "))
+	}
+	cfg.results.Machine += machine(ctx)
+	cfg.results.Versions = versions()
+	if m.note != "" {
+		cfg.results.Note = m.note
+	}
 	began := time.Now()
 	var failed []error
 	for i, s := range todo {

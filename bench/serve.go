@@ -85,6 +85,15 @@ type target struct {
 // A load is how redis-benchmark sends.
 type load struct{ clients, pipeline int }
 
+// loads are few and many clients, without a pipeline and with one. A brief run leaves out the many.
+func (c config) loads() []load {
+	all := []load{{50, 1}, {50, 16}, {500, 1}, {500, 16}}
+	if c.isBrief() {
+		all = all[:2]
+	}
+	return all
+}
+
 // compareServers measures two servers in turn, ours and the peer.
 func (c config) compareServers(ctx context.Context, title string, l load, ours, theirs target) error {
 	var ratios []float64

@@ -107,7 +107,7 @@ func ratiosPlot(s section, lines []line) string {
 	var peers []string
 	rows := make([][]dot, len(lines))
 	least, most, height, longest := 0.8, 1.25, 0., 0
-	const top, each = 46., 7.
+	const top = 46.
 	label := func(l line) string {
 		t := l.ours.Title
 		if l.ours.Size > 0 {
@@ -130,7 +130,7 @@ func ratiosPlot(s section, lines []line) string {
 				if math.IsInf(d.high, 0) || math.IsNaN(d.high) {
 					d.high = d.mid
 				}
-				if !(d.low > 0) {
+				if d.low <= 0 || math.IsNaN(d.low) {
 					d.low = d.mid
 				}
 				least, most = min(least, d.low), max(most, d.high)
@@ -140,7 +140,7 @@ func ratiosPlot(s section, lines []line) string {
 			}
 			rows[i] = append(rows[i], d)
 		}
-		height += rowHeight(len(l.peers), each)
+		height += rowHeight(len(l.peers))
 	}
 	left := 20 + 6.6*float64(longest)
 	const width = 420.
@@ -158,10 +158,10 @@ func ratiosPlot(s section, lines []line) string {
 	out.Text(x.pixel(1)+6, top-10, "start", "ahead")
 	y := top
 	for i, l := range lines {
-		h := rowHeight(len(l.peers), each)
+		h := rowHeight(len(l.peers))
 		out.Text(left-8, y+h/2+4, "end", label(l))
 		for k, d := range rows[i] {
-			at := y + h/2 + each*(float64(k)-float64(len(rows[i])-1)/2)
+			at := y + h/2 + dotHeight*(float64(k)-float64(len(rows[i])-1)/2)
 			if d.unknown {
 				continue
 			}
@@ -178,8 +178,11 @@ func ratiosPlot(s section, lines []line) string {
 	return out.Source()
 }
 
+// dotHeight is the distance between the dots of a row.
+const dotHeight = 7.
+
 // rowHeight leaves room for the dots of all peers and for the text.
-func rowHeight(peers int, each float64) float64 { return max(16, each*float64(peers)+6) }
+func rowHeight(peers int) float64 { return max(16, dotHeight*float64(peers)+6) }
 
 // curvesPlot draws our figures as callers, keys or shards grow, on logarithmic axes: a colour for each operation, and
 // dashes for our other ways.

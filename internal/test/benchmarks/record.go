@@ -27,18 +27,16 @@ type Record struct {
 }
 
 // Median is the median of the rounds.
-func (r Record) Median() float64 { return quantile(r.Rounds, 1, 2) }
+func (r Record) Median() float64 {
+	vs := slices.Sorted(slices.Values(r.Rounds))
+	return vs[len(vs)/2]
+}
 
 // spread returns the quartiles of figures: half of them lie between. Of three figures they are the least and the most.
 func spread(vs []float64) (low, high float64) {
 	vs = slices.Sorted(slices.Values(vs))
 	n := len(vs) / 4
 	return vs[n], vs[len(vs)-1-n]
-}
-
-func quantile(vs []float64, part, of int) float64 {
-	vs = slices.Sorted(slices.Values(vs))
-	return vs[min(len(vs)*part/of, len(vs)-1)]
 }
 
 // moreIsBetter tells rates from times and bytes.

@@ -1,6 +1,7 @@
 package benchmarks
 
 import (
+	"cmp"
 	"crypto/sha1" //nolint:gosec // git's name of a file
 	"fmt"
 	"math"
@@ -210,7 +211,8 @@ func anchor(title string) string {
 	}, strings.ToLower(title)), " ", "-")
 }
 
-// tablesOf splits lines into tables in which every cell has something: same contenders, same unit.
+// tablesOf splits lines into tables in which every cell has something: same contenders, same unit. The lines of an
+// operation follow each other.
 func tablesOf(lines []line) (tables [][]line) {
 	at := map[string]int{}
 	for _, l := range lines {
@@ -225,6 +227,12 @@ func tablesOf(lines []line) (tables [][]line) {
 			tables = append(tables, nil)
 		}
 		tables[i] = append(tables[i], l)
+	}
+	for _, t := range tables {
+		first := func(title string) int {
+			return slices.IndexFunc(lines, func(l line) bool { return l.ours.Title == title })
+		}
+		slices.SortStableFunc(t, func(a, b line) int { return cmp.Compare(first(a.ours.Title), first(b.ours.Title)) })
 	}
 	return tables
 }
@@ -265,7 +273,7 @@ func (s section) table(lines []line, say func(text) string) string {
 			row = append(row, figure(r.Median()))
 		}
 		for _, r := range l.peers {
-			row = append(row, ratioCell(ratio(l.ours, r), say))
+			row = append(row, ratioCell(l.ours, r, say))
 		}
 		rows = append(rows, row)
 	}
@@ -276,11 +284,14 @@ func (s section) table(lines []line, say func(text) string) string {
 	return b.String()
 }
 
-// ratioCell writes a ratio, and says so where Redoubt is behind.
-func ratioCell(r float64, say func(text) string) string {
+// ratioCell writes the ratio to a peer, and says so where Redoubt is behind.
+func ratioCell(ours, peer Record, say func(text) string) string {
+	r := ratio(ours, peer)
 	switch {
-	case math.IsInf(r, 0) || math.IsNaN(r):
+	case ours.moreIsBetter() && peer.Median() == 0:
 		return say(text{"it did none", "它一次也没有完成"})
+	case math.IsInf(r, 0) || math.IsNaN(r): // a time too short to be measured
+		return say(text{"no ratio", "无比值"})
 	case isBehind(r):
 		return fmt.Sprintf("**%s %s**", significant(r), say(text{"behind", "落后"}))
 	}
