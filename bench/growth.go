@@ -344,8 +344,7 @@ const (
 	oursOnEngine = "redoubt on the engine"
 )
 
-// onBoth fills Redis and the engine with n objects of an operation. Its contenders are ours, and peers if n is no part
-// of the measurement.
+// onBoth fills Redis and the engine with n objects of an operation, and returns our contenders on both.
 func onBoth(ctx context.Context, p *peers, onEngine *redoubt.Client, e *engine.Engine, g growing, n int, who func(onObject) func(context.Context, int) error) (cs []contender, err error) {
 	if err := errors.Join(p.admin.FlushAll(ctx).Err(), e.Do(ctx, redoubt.Cmd{Name: "FLUSHALL"}).Err); err != nil {
 		return nil, err
@@ -358,6 +357,7 @@ func onBoth(ctx context.Context, p *peers, onEngine *redoubt.Client, e *engine.E
 	return []contender{{name: oursOnRedis, op: who(onRedis)}, {name: oursOnEngine, op: who(inProcess), stride: localStride}}, nil
 }
 
+// addPeers adds the peers that have the operation, after making n objects for each.
 func addPeers(ctx context.Context, cs []contender, g growing, p *peers, n int) ([]contender, error) {
 	for _, peer := range g.peers {
 		op, err := peer.on(ctx, p, n)
