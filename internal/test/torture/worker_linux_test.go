@@ -285,14 +285,17 @@ func (w *worker) look(ctx context.Context, d door, name string) {
 }
 
 // fair lets two wait for a lock, the second once the first is known to wait. Their order counts once the faults
-// are over and two such trials have gone well: until then a subscription may still be lost, and its waiter is
-// passed over as one of a dead process.
+// are over and two such trials on the same name have gone well: until then the subscription at the server of that
+// name may still be lost, and its waiter is passed over as one of a dead process.
 func (w *worker) fair(ctx context.Context, d door) {
 	rng := w.random(fair)
 	well := 0
 	for n := 1; ctx.Err() == nil; n++ {
 		calm := w.finished.Load()
 		name := fmt.Sprintf("%s-fair-%d-%d", w.Tag, w.Worker, n)
+		if calm {
+			name = fmt.Sprintf("%s-fair-%d-calm", w.Tag, w.Worker)
+		}
 		use := func(wait bool, meanwhile func()) (token int64, err error) {
 			call := now()
 			h, err := d.acquire(ctx, fair, name, wait)
