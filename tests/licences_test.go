@@ -40,7 +40,7 @@ func licence(text string) string {
 func TestLicences(t *testing.T) {
 	slow.Test(t, "it downloads what the modules for other libraries need")
 	roots := []string{".."}
-	for _, pattern := range []string{"../lock/*/go.mod", "../ratelimit/*/go.mod", "../observe/*/go.mod"} {
+	for _, pattern := range []string{"../*conn/go.mod", "../lock/*/go.mod", "../ratelimit/*/go.mod", "../observe/*/go.mod"} {
 		files, err := filepath.Glob(pattern)
 		if err != nil {
 			t.Fatal(err)
