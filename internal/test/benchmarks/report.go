@@ -216,10 +216,11 @@ func anchor(title string) string {
 func tablesOf(lines []line) (tables [][]line) {
 	at := map[string]int{}
 	for _, l := range lines {
-		key := l.ours.Unit + "\t" + l.ours.Contender
+		parts := []string{l.ours.Unit, l.ours.Contender}
 		for _, r := range slices.Concat(l.own, l.peers) {
-			key += "\t" + r.Contender
+			parts = append(parts, r.Contender)
 		}
+		key := strings.Join(parts, "\t")
 		i, known := at[key]
 		if !known {
 			i = len(tables)
