@@ -96,6 +96,16 @@ func answer(tx *engine.Tx, ns ...int64) {
 
 func word(s string) []byte { return []byte(s) }
 
+// nulls reports whether the next n elements are null.
+func nulls(v *engine.Value, n int) bool {
+	for range n {
+		if !v.Null() {
+			return false
+		}
+	}
+	return true
+}
+
 // optional reads a field of HMGET as `tonumber(field or 0)`.
 func optional(v *engine.Value) (n int64, ok bool) {
 	b, there := v.Bulk()

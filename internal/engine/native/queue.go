@@ -195,7 +195,7 @@ func (p *pump) plain() bool {
 	p.due, p.leaseEnd = due, first
 	v = tx.Do(wordHmget, k[keyConfig], wordPaused, wordConcurrency, wordInterval)
 	v.Elements()
-	return v.Null() && v.Null() && v.Null()
+	return nulls(&v, 3)
 }
 
 // look reads the messages that are to be taken.

@@ -28,13 +28,8 @@ func holders(tx *engine.Tx, now int64, id, waiter []byte) (h holding, ok bool) {
 	v.Elements()
 	expiry, ok1 := optional(&v)
 	fence, ok2 := optional(&v)
-	if !ok1 || !ok2 {
+	if !ok1 || !ok2 || !nulls(&v, 7) {
 		return h, false
-	}
-	for range 7 {
-		if !v.Null() {
-			return h, false
-		}
 	}
 	holder, there1 := v.Bulk()
 	group, there2 := v.Bulk()

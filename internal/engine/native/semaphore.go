@@ -83,7 +83,7 @@ func semAcquire(tx *engine.Tx) bool {
 	v := tx.Do(wordHmget, key, wordFence, wordHead, wordTail, id, waiter)
 	v.Elements()
 	fence, ok2 := optional(&v)
-	queued := !v.Null() || !v.Null()
+	queued := !nulls(&v, 2)
 	if !ok1 || !ok2 || queued {
 		return false
 	}
@@ -141,7 +141,7 @@ func semRelease(tx *engine.Tx) bool {
 	v := tx.Do(wordHmget, key, wordFence, wordHead, wordTail, id)
 	v.Elements()
 	fence, ok2 := optional(&v)
-	queued := !v.Null() || !v.Null()
+	queued := !nulls(&v, 2)
 	if !ok1 || !ok2 || queued {
 		return false
 	}
