@@ -32,7 +32,7 @@ func wrap(t *testing.T, opts rueidis.ClientOption) redoubt.Conn {
 	return c
 }
 
-// options are those that change how commands are sent and replies read. The first are the defaults of rueidis,
+// options change how commands are sent and replies read. The first are the defaults of rueidis,
 // with which it sends what it takes for read-only again.
 var options = map[string]rueidis.ClientOption{
 	"default":  {},

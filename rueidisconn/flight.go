@@ -27,7 +27,7 @@ func newFlight(n int) *flight {
 	return &flight{gone: make(chan struct{}), items: make([]item, n)}
 }
 
-// leave ends the flight for its caller, whose ctx ended with err. What was not sent never will be.
+// leave ends the flight for its caller, whose ctx ended with err. A command that was not sent never will be.
 func (f *flight) leave(err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -32,7 +32,7 @@ func wrap(t *testing.T, opts valkey.ClientOption) redoubt.Conn {
 	return c
 }
 
-// options are those that change how commands are sent and replies read. The first are the defaults of valkey-go,
+// options change how commands are sent and replies read. The first are the defaults of valkey-go,
 // with which it sends what it takes for read-only again.
 var options = map[string]valkey.ClientOption{
 	"default":  {},

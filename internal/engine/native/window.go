@@ -151,7 +151,7 @@ func window(tx *engine.Tx) bool {
 	return true
 }
 
-// add writes the calls at a time, behind those that are live.
+// add writes the calls at a time, behind the live calls.
 func (r *ring) add(at, taken, live int64, px []byte) {
 	key := r.tx.Keys[0]
 	calls := bytes.Repeat(binary.BigEndian.AppendUint64(nil, uint64(at)), int(taken))

@@ -47,7 +47,7 @@ func TestDocs(t *testing.T) {
 	}
 }
 
-// results have a line that loses, one that wins in a unit of which less is better, and a peer that did nothing.
+// results have a line that loses, one that wins because less of its unit is better, and a peer that did nothing.
 var results = Results{Machine: "a machine", Versions: "a-peer@v1.2.3", Note: "a note", Records: []Record{
 	{Suite: "locks", Title: "lock", Callers: 1, Contender: "redoubt/lock", Unit: "op/s", Commands: 2.5, P50: 80, Rounds: []float64{90, 110, 100}},
 	{Suite: "locks", Title: "lock", Callers: 1, Contender: "a peer", Unit: "op/s", Rounds: []float64{180, 220, 200}},
