@@ -55,7 +55,7 @@ func (p picker) semaphore(key string) [][]string {
 // spoilSemaphore writes to the keys of a semaphore what no script does.
 func (p picker) spoilSemaphore(key, id string) []string {
 	score := p.of("1832147200123453", "1832147200123453.5", "inf", "-7", "-8", "-7.5", "0", "1")
-	switch p.IntN(6) {
+	switch p.IntN(7) {
 	case 0:
 		return []string{"SET", key + p.of("", ":permits"), "x"}
 	case 1:
@@ -66,6 +66,8 @@ func (p picker) spoilSemaphore(key, id string) []string {
 		return []string{"ZADD", key + ":permits", score, id}
 	case 4:
 		return []string{"ZADD", key + ":permits", score, p.of("", "=other", "=id1")}
+	case 5:
+		return []string{"HSET", key, id, p.odd()}
 	}
 	return []string{"HSET", key, p.of("", "PUBLISH ch1"), p.of("1", "x")}
 }

@@ -16,8 +16,11 @@ var (
 func (p picker) bloom(key string) [][]string {
 	keys := keysOf(key, bloomKeys)
 	hashes := 1 + p.IntN(4)
-	args := []string{p.of("16", "16", "16", p.number(20)), p.of("0", "0", "1"), p.of("0", "1732147200000000", p.number(1<<60)),
-		p.of("0", "0", "1732147203000000", "1832147200000000"), p.of(fmt.Sprint(hashes), fmt.Sprint(hashes), "0", "40", p.number(4))}
+	args := []string{p.of("16", "16", "16", p.number(20)), p.of("0", "0", "1"), p.of("0", "1732147200000000", "1732147800000000"),
+		p.of("0", "0", "1732147503000000", "1832147200000000"), fmt.Sprint(hashes)}
+	if p.one(12) {
+		args[p.IntN(5)] = p.of("0", "33", "40", p.odd())
+	}
 	for range 1 + p.IntN(3) {
 		item := []byte{}
 		for range hashes + p.IntN(8)/7 - p.IntN(20)/19 {
