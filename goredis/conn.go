@@ -33,6 +33,8 @@ type Conn struct {
 	cluster *redis.ClusterClient // nil elsewhere
 	ring    *ring                // nil elsewhere
 
+	sentinel bool // single asks Sentinels where the master is
+
 	loads     loads
 	blockers  blockers
 	hubs      hubs
@@ -40,6 +42,9 @@ type Conn struct {
 	dedicated dedicated
 	unmerged  atomic.Bool // the server doesn't take commands that are merged
 }
+
+// failoverAddr is the address in the options of a client by NewFailoverClient.
+const failoverAddr = "FailoverClient"
 
 // Wrap returns a Conn over rdb, which must be a *redis.Client, standalone or
 // made by NewFailoverClient, a *redis.ClusterClient or a *redis.Ring. Another client gives an
@@ -53,6 +58,7 @@ func Wrap(rdb redis.UniversalClient) (*Conn, error) {
 	switch rdb := rdb.(type) {
 	case *redis.Client:
 		c.single = rdb
+		c.sentinel = rdb != nil && rdb.Options().Addr == failoverAddr
 	case *redis.ClusterClient:
 		c.cluster = rdb
 	case *redis.Ring:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -15,6 +16,7 @@ const (
 	hubPing    = 3 * time.Second // silence before a ping, and before giving up on its answer
 	hubLinger  = time.Second     // how long a hub without channels is kept
 	hubCommand = 5 * time.Second // for writing one command, dialling included
+	hubHome    = time.Second     // between two looks at whether the server is the master still
 )
 
 // A hub is one subscription connection and what is subscribed on it. One
@@ -130,24 +132,56 @@ func (b *hub) session() error {
 		return err
 	}
 	defer ps.Close()
-	ctx, cancel := context.WithCancel(b.ctx)
+	ctx, cancel := context.WithCancelCause(b.ctx)
 	stop := context.AfterFunc(ctx, func() { _ = ps.Close() }) // unblocks the reader
 	defer stop()
-	written := make(chan struct{})
-	var writeErr error
-	go func() {
-		defer close(written)
-		writeErr = b.write(ctx, ps)
-		cancel()
-	}()
-	err = b.read(ctx, ps)
-	readerFirst := ctx.Err() == nil // what the writer meets then is only the end
-	cancel()
-	<-written
-	if writeErr != nil && !readerFirst && !errors.Is(writeErr, context.Canceled) {
-		return writeErr
+	var others sync.WaitGroup
+	others.Go(func() { cancel(b.write(ctx, ps)) })
+	if b.hubs.conn.sentinel {
+		others.Go(func() { cancel(b.stays(ctx)) })
 	}
-	return err
+	cancel(b.read(ctx, ps))
+	others.Wait()
+	return context.Cause(ctx)
+}
+
+var errElsewhere = errors.New("goredis: the master is another server now")
+
+// stays returns once the subscription is not at the server that gets the commands. When Sentinels have made
+// another server the master, the old one keeps its subscribers until it becomes a replica, some ten seconds later.
+func (b *hub) stays(ctx context.Context) error {
+	tick := time.NewTicker(hubHome)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		name := b.heard("")
+		if name == "" {
+			continue
+		}
+		ask, cancel := context.WithTimeout(ctx, hubCommand)
+		count, err := b.hubs.conn.single.PubSubNumSub(ask, name).Result()
+		cancel()
+		if err == nil && count[name] == 0 && b.heard(name) != "" {
+			return errElsewhere
+		}
+	}
+}
+
+// heard returns a channel that the server has confirmed on the present connection: the one with this name, or any if
+// name is empty. It returns "" if there is none.
+func (b *hub) heard(name string) string {
+	b.hubs.mu.Lock()
+	defer b.hubs.mu.Unlock()
+	for n, ch := range b.channels {
+		if ch.sent && b.subscribing[n] == 0 && (name == "" || n == name) {
+			return n
+		}
+	}
+	return ""
 }
 
 // open returns a subscription without channels, and marks all as yet to be

@@ -13,6 +13,40 @@ import (
 	"github.com/redoubt-go/redoubt/internal/test/redistest"
 )
 
+// TestSubscriptionFollowsTheMaster: a subscription moves to the new master at once. The old one keeps its subscribers,
+// because here the Sentinels can't make it a replica.
+func TestSubscriptionFollowsTheMaster(t *testing.T) {
+	primary := redistest.Start(t, "--rename-command", "SLAVEOF", "")
+	host, port, _ := net.SplitHostPort(primary.Addr())
+	replica := redistest.Start(t, "--replicaof", host, port)
+	s := redistest.StartSentinels(t, 1, []redistest.Watched{{Name: "m", Master: primary, Replicas: []*redistest.Server{replica}}})[0]
+	c := dial(t, "redis-sentinel://"+s.Addr()+"/m")
+	heard := make(chan string, 10)
+	stop, err := c.Subscribe(t.Context(), "news", false, func(payload string, lost bool) {
+		if lost {
+			payload = "lost"
+		}
+		heard <- payload
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	s.CLI("SENTINEL", "FAILOVER", "m")
+	if got := <-heard; got != "lost" {
+		t.Errorf("after the failover it hears %q, want that something may be lost", got)
+	}
+	if got := replica.CLI("PUBLISH", "news", "hello"); got != "1" {
+		t.Errorf("the new master has %s subscribers", got)
+	}
+	if got := <-heard; got != "hello" {
+		t.Errorf("it hears %q from the new master", got)
+	}
+	if role := primary.CLI("ROLE"); !strings.HasPrefix(role, "master") {
+		t.Errorf("the old master is %q: the test shows nothing", role)
+	}
+}
+
 // TestSentinelFailover counts through a failover: nothing that was acknowledged
 // runs twice or is refused.
 func TestSentinelFailover(t *testing.T) {
