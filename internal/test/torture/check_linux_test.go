@@ -43,14 +43,14 @@ func judge(h *history, by effects) *verdict {
 			v.linear(primitive, name, model, leases(events))
 		}
 	}
-	for name, events := range h.of(fair) {
-		v.order(name, events)
-	}
 	for name, events := range h.of(queues) {
 		v.queue(name, events, by)
 	}
 	if by.lossy { // There is nothing more that a failover may not take.
 		return v
+	}
+	for name, events := range h.of(fair) {
+		v.order(name, events)
 	}
 	for name, events := range h.of(register) {
 		v.linear(register, name, registerModel, events)
