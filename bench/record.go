@@ -95,7 +95,10 @@ func (m comparison) run(ctx context.Context, cfg config) error {
 	if len(cfg.results.Records) > 0 { // the page tells that its suites are not of one run
 		cfg.results.Machine += fmt.Sprintf("; %s anew: ", strings.Join(m.only, ", "))
 	}
-	cfg.results.Machine += machine(ctx)
+	cfg.results.Machine += fmt.Sprintf("%s; %d rounds of %v", machine(ctx), cfg.rounds, cfg.duration)
+	if cfg.rounds < 5 || cfg.duration < 500*time.Millisecond {
+		cfg.results.Note = "a short run"
+	}
 	cfg.results.Versions = versions()
 	if m.note != "" {
 		cfg.results.Note = m.note

@@ -3,6 +3,7 @@ package goredis
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -194,6 +195,7 @@ func (r *ring) subscribe(ctx context.Context, channel string, sharded bool, on f
 	first := make(chan error, len(r.shards))
 	for _, shard := range r.shards {
 		go func() {
+			var p pauses
 			for late := false; life.Err() == nil; late = true {
 				stop, err := shard.Subscribe(life, channel, false, one)
 				if !late {
@@ -207,7 +209,10 @@ func (r *ring) subscribe(ctx context.Context, channel string, sharded bool, on f
 					stop()
 					return
 				}
-				var p pauses
+				if errors.Is(err, redis.ErrClosed) {
+					return
+				}
+				p.until = time.Now().Add(time.Hour) // life ends it
 				_ = p.wait(life)
 			}
 		}()

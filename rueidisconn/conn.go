@@ -27,12 +27,13 @@ type Conn struct {
 	slots  *slots // nil elsewhere than on a cluster
 	loads  loads
 	hubs   hubs
-	// blind is set once the client has answered a command without asking its context first: see gate.
-	blind atomic.Bool
+	// asks is set once the client has asked the context of a command: see gate. Until then each failed command
+	// counts as sent, because a wrapped client may hide the context.
+	asks atomic.Bool
 }
 
 // Wrap returns a Conn over client, which rueidis.NewClient made: for one server, for a Sentinel group or
-// for a cluster. Every option of the client is fine but these: a client with ReplicaOnly only reaches
+// for a cluster. Every option of the client is fine but these: ConnLifetime must be 0; a client with ReplicaOnly only reaches
 // servers that refuse to write, and a SendToReplicas must not send a command of Redoubt to a replica. Wrap
 // sends nothing. A nil client gives an error that matches [ErrUnsupportedClient].
 //

@@ -2,6 +2,7 @@ package scan
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -56,8 +57,14 @@ func takeSnapshot(ctx context.Context, client *redoubt.Client) (*snapshot, error
 			}
 		}
 	}
+	if len(nodes) > 1 && !s.cluster {
+		return nil, errRing
+	}
 	return s, nil
 }
+
+// errRing: the servers have their own keys each, and a place in the scan is that of one server or of a slot.
+var errRing = errors.New("scan: the Conn has several servers that are no cluster, like a Ring: scan each of its Primaries by a Client of its own")
 
 var infoServer = redoubt.Cmd{Name: "INFO", Args: []string{"server"}, Flags: redoubt.ReadOnly}
 

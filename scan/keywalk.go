@@ -122,7 +122,7 @@ func (w *keyWalk) takeSnapshot(ctx context.Context) (*snapshot, error) {
 // refused reports whether a server answered with an error that it will repeat.
 func refused(err error) bool {
 	_, ok := errors.AsType[redoubt.ServerError](err)
-	return ok || errors.Is(err, errNameless) || errors.Is(err, redoubt.ErrClosed)
+	return ok || errors.Is(err, errNameless) || errors.Is(err, errRing) || errors.Is(err, redoubt.ErrClosed)
 }
 
 // scanParts scans all parts of the plan, each on its own goroutine. It returns when they have ended: after

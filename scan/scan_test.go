@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/goredis"
 	"github.com/redoubt-go/redoubt/internal/test/await"
 	"github.com/redoubt-go/redoubt/internal/test/doors"
 	"github.com/redoubt-go/redoubt/internal/test/redistest"
@@ -303,6 +304,33 @@ func TestPool(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			run(t, newEnv(testenv.New(t, redistest.Backend{Prefix: redistest.NewPrefix(), Addr: addr})))
 		})
+	}
+}
+
+// A Ring is refused: each server has keys of its own, and a part of the scan is a server or a range of slots.
+func TestRing(t *testing.T) {
+	rdb := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"a": redistest.Start(t).Addr(), "b": redistest.Start(t).Addr()}})
+	defer rdb.Close()
+	conn, err := goredis.Wrap(rdb)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := redoubt.New(conn, redoubt.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	scanner, err := scan.New(client, scan.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys, err := scanner.Keys(scan.Query{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, err := range keys.All(t.Context()) {
+		if err == nil || !strings.Contains(err.Error(), "like a Ring") {
+			t.Errorf("a scan of a Ring gives the error %v", err)
+		}
 	}
 }
 

@@ -27,13 +27,15 @@
 //   - A script that the server doesn't know is loaded there and sent again.
 //
 // READONLY opens no new connection: when another server takes over an address, valkey-go must notice that the
-// old connection is dead. Sentinel closes such connections; elsewhere ConnLifetime bounds their life.
+// old connection is dead. Sentinel closes such connections. Leave ConnLifetime at 0: when the life of a connection
+// ends, valkey-go itself sends the commands on it again, and some may have run.
 //
 // # Contexts
 //
-// valkey-go connects without looking at the context. So if a call's context can end, this package runs the
+// Calls share connections. If the caller that opens one leaves, the others try again, as after any connection that
+// could not be opened. If a call's context can end, this package runs the
 // call on a separate goroutine. When the context ends, the caller leaves that goroutine behind. A command that
-// was not sent by then never is. A blocking command's connection is closed.
+// was not sent by then never is. A blocking command counts as sent, and its connection is closed.
 //
 // valkey-go asks a call's context whether it has ended before it sends the command; that is how the package
 // knows what was sent. With a wrapped client that hides the context from valkey-go, each failed command

@@ -165,11 +165,11 @@ func (g *gate) mark() {
 	g.queued = g.queued || g.asked // before Err, valkey-go only connects
 }
 
-// sent reports whether the attempt may have reached a server.
-func (g *gate) sent() bool {
+// state reports whether the client has asked whether to send, and whether the attempt may have reached a server.
+func (g *gate) state() (asked, queued bool) {
 	g.flight.mu.Lock()
 	defer g.flight.mu.Unlock()
-	return g.queued
+	return g.asked, g.queued
 }
 
 // notRun notes that the attempt was refused or never sent.

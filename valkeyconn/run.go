@@ -164,19 +164,20 @@ func (c *Conn) sendTo(ctx context.Context, f *flight, client valkey.Client, item
 
 // judge finishes an item or says when it is to be sent again.
 func (c *Conn) judge(ctx context.Context, g *gate, it *item, r valkey.ValkeyResult) verdict {
-	sent := g.sent() || c.blind.Load()
+	asked, queued := g.state()
+	if asked {
+		c.asks.Store(true)
+	}
+	sent := queued || !c.asks.Load()
 	if err := r.NonValkeyError(); err != nil {
 		it.err = err
-		if se, ok := errors.AsType[*valkey.ValkeyError](err); ok { // the server refused the connection
+		if se, ok := errors.AsType[*valkey.ValkeyError](err); ok && !queued { // the server refused the connection
 			return c.judgeServerError(ctx, g.flight, it, greeting(se))
 		}
 		if !sent || isDial(err) {
 			return c.judgeUnsent(ctx, g.flight, it)
 		}
 		return c.judgeLost(ctx, g.flight, it)
-	}
-	if !sent {
-		c.blind.Store(true) // this valkey-go, or a wrapper of it, sends without asking
 	}
 	m, err := r.ToMessage()
 	if err != nil && !m.IsNil() {

@@ -69,8 +69,8 @@ var sections = []section{
 	{suite: "lua", title: text{"Lua", "Lua"}, tell: text{"Processor time of small scripts on our interpreter, beside others in pure Go.", "小脚本在我们的解释器上的 CPU 时间，对比其他纯 Go 解释器。"}},
 	{suite: "pollers", title: text{"Poll loops", "轮询循环"}, tell: text{"A small server on our poll loop, beside the same on others.", "在我们的轮询循环上的小服务器，对比其他循环上的同样的服务器。"}},
 	{suite: "growth callers", title: text{"Growth: callers", "增长：调用者"}, tell: text{"From 1 caller to 1,000, each with names of its own, in one process on one server.", "从 1 个调用者到 1,000 个，各用自己的名称，一个进程，一台服务器。"}, curves: byCallers},
-	{suite: "growth keys", title: text{"Growth: keys", "增长：key"}, tell: text{"16 callers among so many names, messages, entries, items of a filter or articles.", "16 个调用者；名称、消息、缓存条目、过滤器元素或商品的数量在增长。"}, size: keysWord, curves: bySize},
-	{suite: "growth shards", title: text{"Growth: shards", "增长：分片"}, tell: text{"100 callers on a Redis Cluster of so many masters, all on this machine: they share its cores.", "100 个调用者；Redis Cluster 的主节点数在增长，全部在本机，共用它的核。"}, size: shardsWord, curves: bySize},
+	{suite: "growth keys", title: text{"Growth: keys", "增长：key"}, tell: text{"16 callers; the number of names, messages, entries, items of a filter or items on sale grows.", "16 个调用者；名称、消息、缓存条目、过滤器元素或商品的数量在增长。"}, size: keysWord, curves: bySize},
+	{suite: "growth shards", title: text{"Growth: shards", "增长：分片"}, tell: text{"100 callers on a Redis Cluster, whose number of masters grows; all are on this machine and share its cores.", "100 个调用者；Redis Cluster 的主节点数在增长，全部在本机，共用它的核。"}, size: shardsWord, curves: bySize},
 	{suite: "growth round trip", title: text{"Growth: round trip", "增长：往返时间"}, tell: text{"One caller's latency and the throughput of 100 callers, through a proxy that delays every byte.", "1 个调用者的延迟和 100 个调用者的吞吐量；中间的代理延迟每个字节。"}, size: tripWord},
 	{suite: "growth memory", title: text{"Memory of one object", "一个对象的内存"}, tell: text{"MEMORY USAGE of the keys of 1,000 objects, for each object.", "1,000 个对象的所有 key 的 MEMORY USAGE，折合到每个对象。"}},
 }
@@ -155,9 +155,12 @@ func (r Results) page(used []section, raw string, say func(text) string, up stri
 	images := strings.TrimPrefix(up, "../") + "images/benchmarks/"
 	write("# %s\n\n", say(text{"Benchmarks", "性能测试"}))
 	write("%s\n\n", say(text{
-		"Redoubt beside the usual libraries and servers, in one run. `make compare` measures everything anew and writes this page;\nit needs redis-server, memcached and nutcracker. [The guide to the suites](" + up + "bench/README.md) says how each peer is set up.",
-		"Redoubt 与常用的库和服务器在同一次运行中的对比。`make compare` 重新测量一切并写出本页；需要 redis-server、memcached 和\nnutcracker。[各套件的说明](" + up + "bench/README.md)写明每个对比对象的设置方式。",
+		"Redoubt beside the usual libraries and servers. `make compare` measures everything anew and writes this page;\nit needs redis-server, memcached and nutcracker. [The guide to the suites](" + up + "bench/README.md) says how each peer is set up.",
+		"Redoubt 与常用的库和服务器的对比。`make compare` 重新测量一切并写出本页；需要 redis-server、memcached 和\nnutcracker。[各套件的说明](" + up + "bench/README.md)写明每个对比对象的设置方式。",
 	}))
+	if r.Note != "" {
+		write("**%s: %s.**\n\n", say(text{"A first impression, no measurement to rely on", "这只是初步印象，不可作为依据的测量"}), r.Note)
+	}
 	write("```sh norun: hours of measurements\n%s\n```\n\n", `make compare                                        # everything: hours
 make compare ARGS="-duration 50ms -rounds 3"        # minutes, with small data sets
 make compare ARGS="-only locks,queue"               # these anew; the other results of the day stay
@@ -166,18 +169,17 @@ make compare ARGS="-from results/FILE.tsv"          # this page from a file of r
 	write("- %s: [%s](%sbench/results/%[2]s)\n", say(text{"Raw results", "原始结果"}), raw, up)
 	write("- %s: %s\n", say(text{"Date and machine", "日期和机器"}), r.Machine)
 	write("- %s: %s\n", say(text{"Peers", "对比对象"}), r.Versions)
-	if r.Note != "" {
-		write("- %s: **%s**\n", say(text{"This run", "本次运行"}), r.Note)
-	}
 	write("\n%s\n\n", say(text{
-		"All contenders of a line take turns in each round, and another one is first each time. A figure is the median of the rounds; in\nparentheses is the spread between the quartiles (of three rounds: all of them). A ratio compares medians: above 1 Redoubt is\nbetter, for rates, times and bytes alike. Where Redoubt loses, the ratio is bold with the word \"behind\". In the plots a dot is a\nratio, the bar is the spread of the ratios within a round, and the line is at 1.",
+		"All contenders of a line with rounds take turns in each round, and another one is first each time. A figure is the median of the rounds; in\nparentheses is the spread between the quartiles (of three rounds: all of them). A ratio compares medians: above 1 Redoubt is\nbetter, for rates, times and bytes alike. Where Redoubt loses, the ratio is bold with the word \"behind\". In the plots a dot is a\nratio, the bar is the spread of the ratios within a round, and the line is at 1.",
 		"一行里的所有对比对象在每一轮中轮流测量，每轮由不同的对象先开始。数字是各轮的中位数；括号里是四分位数之间的范围（三轮时为全部范围）。\n比值是中位数之比：大于 1 表示 Redoubt 更好，速率、时间和字节都是如此。Redoubt 落后时，比值为粗体并标有“behind”。\n图中的点是比值，横条是各轮内比值的范围，竖线在 1 处。",
 	}))
 	bySuite := map[string][]line{}
 	for _, l := range linesOf(r.Records) {
 		bySuite[l.ours.Suite] = append(bySuite[l.ours.Suite], l)
 	}
-	write("| %s | %s | %s |\n|---|---|---|\n", say(text{"suite", "套件"}), say(text{"ratios", "比值数"}), say(text{"behind", "落后"}))
+	if r.Note == "" {
+		write("| %s | %s | %s |\n|---|---|---|\n", say(text{"suite", "套件"}), say(text{"ratios", "比值数"}), say(text{"behind", "落后"}))
+	}
 	for _, s := range used {
 		all, behind := 0, 0
 		for _, l := range bySuite[s.suite] {
@@ -188,7 +190,7 @@ make compare ARGS="-from results/FILE.tsv"          # this page from a file of r
 				}
 			}
 		}
-		if all > 0 {
+		if all > 0 && r.Note == "" {
 			write("| [%s](#%s) | %d | %d |\n", say(s.title), anchor(say(s.title)), all, behind)
 		}
 	}
