@@ -152,36 +152,45 @@ var errElsewhere = errors.New("goredis: the master is another server now")
 func (b *hub) stays(ctx context.Context) error {
 	tick := time.NewTicker(hubHome)
 	defer tick.Stop()
+	count := redoubt.Cmd{Name: "PUBSUB NUMSUB", Flags: redoubt.ReadOnly}
+	if b.key.sharded {
+		count.Name = "PUBSUB SHARDNUMSUB"
+	}
 	for {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
 			return ctx.Err()
 		}
-		name := b.heard("")
-		if name == "" {
+		ch := b.heard(nil)
+		if ch == nil {
 			continue
 		}
+		count.Args = []string{ch.name}
 		ask, cancel := context.WithTimeout(ctx, hubCommand)
-		count, err := b.hubs.conn.single.PubSubNumSub(ask, name).Result()
+		r := b.hubs.conn.Do(ask, count)
 		cancel()
-		if err == nil && count[name] == 0 && b.heard(name) != "" {
+		if _, ok := errors.AsType[redoubt.ServerError](r.Err); ok { // The user may not ask.
+			<-ctx.Done()
+			return ctx.Err()
+		}
+		if pair, _ := r.Val.([]any); len(pair) == 2 && pair[1] == int64(0) && b.heard(ch) != nil {
 			return errElsewhere
 		}
 	}
 }
 
-// heard returns a channel that the server has confirmed on the present connection: the one with this name, or any if
-// name is empty. It returns "" if there is none.
-func (b *hub) heard(name string) string {
+// heard returns a channel that the server has confirmed on the present connection: want, or any if want is nil. It
+// returns nil if there is none.
+func (b *hub) heard(want *channel) *channel {
 	b.hubs.mu.Lock()
 	defer b.hubs.mu.Unlock()
-	for n, ch := range b.channels {
-		if ch.sent && b.subscribing[n] == 0 && (name == "" || n == name) {
-			return n
+	for name, ch := range b.channels {
+		if ch.sent && b.subscribing[name] == 0 && (want == nil || ch == want) {
+			return ch
 		}
 	}
-	return ""
+	return nil
 }
 
 // open returns a subscription without channels, and marks all as yet to be

@@ -33,13 +33,22 @@ func TestSubscriptionFollowsTheMaster(t *testing.T) {
 	}
 	defer stop()
 	s.CLI("SENTINEL", "FAILOVER", "m")
-	if got := <-heard; got != "lost" {
+	next := func() string {
+		select {
+		case payload := <-heard:
+			return payload
+		case <-time.After(30 * time.Second):
+			t.Fatal("it hears nothing")
+			return ""
+		}
+	}
+	if got := next(); got != "lost" {
 		t.Errorf("after the failover it hears %q, want that something may be lost", got)
 	}
 	if got := replica.CLI("PUBLISH", "news", "hello"); got != "1" {
 		t.Errorf("the new master has %s subscribers", got)
 	}
-	if got := <-heard; got != "hello" {
+	if got := next(); got != "hello" {
 		t.Errorf("it hears %q from the new master", got)
 	}
 	if role := primary.CLI("ROLE"); !strings.HasPrefix(role, "master") {

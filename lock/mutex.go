@@ -40,7 +40,9 @@ type Options struct {
 	// error matches [ErrNotReplicated]. That is always so on a server without
 	// replicas, the embedded engine included. It costs one more round trip while
 	// the lease already runs; renewals don't wait. On a cluster it concerns the
-	// primary of the name in the client's slot table. 0 to 100. Defaults to 0.
+	// primary of the name in the client's slot table. For WAIT each acquisition writes a
+	// key that lives for a second: the lock's with ":replicas" behind it.
+	// 0 to 100. Defaults to 0.
 	Replicas int
 	// ReplicaTimeout is from 1 ms to half the TTL, and must be shorter than the
 	// client's own read timeout. Defaults to 1 s, or half the TTL if that is

@@ -3,7 +3,6 @@ package proxy
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -50,7 +49,7 @@ type Expect struct {
 	Protocol resp.Protocol
 	// Monitor says that lines of MONITOR follow this reply.
 	Monitor bool
-	// Vital says that an error ends the connection: the commands behind depend on this one.
+	// Vital says that an error is the reply to the next command of the listener too, which depends on this one.
 	Vital bool
 }
 
@@ -66,6 +65,7 @@ type Dedicated struct {
 	monitor    bool
 	counts     [families]int64 // subscriptions of each family
 	confirming int             // confirmations still to come for the head
+	instead    []byte          // the error of a vital command, for the next one
 
 	id        atomic.Int64           // what the server calls the connection; 0: not known; see SendBlocking
 	listening atomic.Bool            // monitor, or counts is not zero
@@ -196,8 +196,10 @@ func (d *Dedicated) deliver(raw []byte) error {
 		d.push(raw) // a server's farewell, like an idle time-out
 		return nil
 	}
-	if raw[0] == '-' && e.expect.Vital {
-		return fmt.Errorf("the server refused what must come first: %s", bytes.TrimSpace(raw[1:]))
+	if e.expect.Vital && raw[0] == '-' {
+		d.instead = bytes.Clone(raw)
+	} else if d.instead != nil && e.handler == ReplyHandler(d.listener) {
+		raw, d.instead = d.instead, nil
 	}
 	if raw[0] != '-' {
 		if e.expect.Protocol != 0 {

@@ -58,7 +58,11 @@ func recordUpdate(tx *engine.Tx) bool {
 	if !integers(tx.Args, &ttl) || ttl < 0 {
 		return false
 	}
-	v := tx.Do(wordGet, key)
+	v := tx.Do(wordStrlen, key)
+	if v.Int() > mostBytes {
+		return false
+	}
+	v = tx.Do(wordGet, key)
 	before, there := v.Bulk()
 	before = bytes.Clone(before)
 	args := append(append(make([][]byte, 0, 2+mostOps), wordBitfield, key), tx.Args[1:]...)

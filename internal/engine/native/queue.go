@@ -16,6 +16,8 @@ var (
 	wordZpopmin          = word("ZPOPMIN")
 	wordLimit            = word("LIMIT")
 
+	wordHstrlen = word("HSTRLEN")
+
 	wordPaused      = word("paused")
 	wordConcurrency = word("concurrency")
 	wordInterval    = word("interval_us")
@@ -221,13 +223,19 @@ func (p *pump) look() bool {
 		args, p.since = append(args, id), append(p.since, (at%perLane+beginning)/1000)
 	}
 	p.ids = args[2:]
+	most := int64(mostBytes)
+	for _, id := range p.ids {
+		v = tx.Do(wordHstrlen, tx.Keys[keyQueue], id)
+		if most -= v.Int(); most < 0 {
+			return false
+		}
+	}
 	v = tx.Do(args...)
 	v.Elements()
 	v.Keep()
-	most := mostBytes
 	for range n {
 		envelope, there := v.Bulk()
-		if most -= len(envelope); !there || most < 0 {
+		if !there {
 			return false
 		}
 		p.envelopes = append(p.envelopes, envelope)
@@ -242,10 +250,11 @@ func (p *pump) settle() {
 	}
 	tx := p.tx
 	leases, receipt := tx.Keys[keyLeases], tx.Args[6]
-	v := tx.Do(wordZrem, leases, receipt)
-	if p.refused = v.Int() == 0; p.refused {
+	v := tx.Do(wordZscore, leases, receipt)
+	if p.refused = v.Null(); p.refused {
 		return
 	}
+	tx.Do(wordZrem, leases, receipt)
 	tx.Do(wordHdel, tx.Keys[keyQueue], receipt[min(16, len(receipt)):])
 	p.leaseEnd, _, _ = edge(tx, wordZrange, leases, wordZero)
 }

@@ -146,13 +146,15 @@ func window(tx *engine.Tx) bool {
 	if taken > smallRing || size > smallRing && size > r.cap || size <= smallRing && r.cap > ringBlock {
 		return false
 	}
-	r.add(at, taken, live, digits(tx, (at+longest-now+999)/1000))
+	if !r.add(at, taken, live, digits(tx, (at+longest-now+999)/1000)) {
+		return false
+	}
 	answer(tx, taken, by, left-taken, 0, at+longest-now)
 	return true
 }
 
-// add writes the calls at a time, behind the live calls.
-func (r *ring) add(at, taken, live int64, px []byte) {
+// add writes the calls at a time, behind the live calls. It reports false, and writes nothing, if one of these is odd.
+func (r *ring) add(at, taken, live int64, px []byte) bool {
 	key := r.tx.Keys[0]
 	calls := bytes.Repeat(binary.BigEndian.AppendUint64(nil, uint64(at)), int(taken))
 	if size := live + taken; size <= smallRing {
@@ -162,8 +164,11 @@ func (r *ring) add(at, taken, live int64, px []byte) {
 		for k := live; k > 0; k-- {
 			log = binary.BigEndian.AppendUint64(log, uint64(r.called(k)))
 		}
+		if r.odd {
+			return false
+		}
 		r.tx.Do(wordSet, key, append(log, calls...), wordPX, px)
-		return
+		return true
 	}
 	fit := min(taken, r.cap-r.head)
 	r.tx.Do(wordSetrange, key, digits(r.tx, ringHeader+8*r.head), calls[:8*fit])
@@ -172,4 +177,5 @@ func (r *ring) add(at, taken, live int64, px []byte) {
 	}
 	r.tx.Do(wordSetrange, key, wordZero, binary.BigEndian.AppendUint32(r.tx.Word(), uint32((r.head+taken)%r.cap)))
 	r.tx.Do(wordPexpire, key, px)
+	return true
 }
