@@ -310,7 +310,7 @@ func TestPool(t *testing.T) {
 // A Ring is refused: each server has keys of its own, and a part of the scan is a server or a range of slots.
 func TestRing(t *testing.T) {
 	rdb := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"a": redistest.Start(t).Addr(), "b": redistest.Start(t).Addr()}})
-	defer rdb.Close()
+	defer func() { _ = rdb.Close() }()
 	conn, err := goredis.Wrap(rdb)
 	if err != nil {
 		t.Fatal(err)

@@ -128,7 +128,7 @@ func keepsCache(v *victim) error {
 	if err != nil {
 		return err
 	}
-	load := func(context.Context, string) (int, bool, error) { return v.n, true, nil }
+	load := func(context.Context, string) (int, bool, error) { return v.n, true, nil } //nolint:unparam // the source doesn't fail
 	if err := v.call("Invalidate", func(ctx context.Context) error { return l.caches[v.n%2].Invalidate(ctx, v.name) }); err != nil {
 		return err
 	}
