@@ -27,7 +27,7 @@ func serve(ctx context.Context) (addr string, stop func()) {
 	go func() { served <- srv.Serve(l) }()
 	return l.Addr().String(), func() {
 		_ = srv.Close()
-		<-served
+		_ = <-served
 	}
 }
 
