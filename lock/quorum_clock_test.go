@@ -97,6 +97,11 @@ func TestQuorumOutlivesAClockStep(t *testing.T) {
 	const ttl = 6 * time.Second
 	q, other := newQuorum(t, conns, lock.Options{TTL: ttl}), newQuorum(t, conns, lock.Options{TTL: ttl})
 	lease := try(t, q, "lock")
+	for _, c := range conns { // it returns when a majority has the lease
+		eventually(t, "all masters have it", func() bool {
+			return !c.Do(t.Context(), redoubt.Cmd{Name: "HGET", Keys: []string{"rd:{lock}:lock"}, Args: []string{"id"}}).IsNil()
+		})
+	}
 	for _, step := range []time.Duration{time.Hour, -2 * time.Hour, 5 * time.Second, -5 * time.Second} {
 		clocks[1].ahead.Add(int64(step))
 		for began := time.Now(); time.Since(began) < ttl; {
