@@ -71,16 +71,18 @@ func TestPage(t *testing.T) {
 	}
 	page := files[pageFile]
 	for _, want := range []string{
-		"**a note**", "a machine", "a-peer@v1.2.3",
+		": a note.**\n", "a machine", "a-peer@v1.2.3",
 		"| operation | callers | redoubt/lock, op/s | redoubt/lock, Fair, op/s | to a peer | to another |\n",
 		"| lock | 1 | 100 (90–110) | 50 | **0.50 behind** | it did none |\n",
 		"| a limit | 72 | 20.0 |\n",
-		"| [Locks](#locks) | 2 | 1 |\n",
 		"![Locks](images/benchmarks/locks.svg)",
 	} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks %q:\n%s", want, page)
 		}
+	}
+	if strings.Contains(page, "| [Locks](#locks)") {
+		t.Errorf("the page of a run with a note counts its ratios:\n%s", page)
 	}
 	for _, want := range []string{"<!-- source: docs/benchmarks.md ", "**0.50 落后**", "](../images/benchmarks/locks.svg)"} {
 		if !strings.Contains(files[chineseFile], want) {
@@ -92,6 +94,23 @@ func TestPage(t *testing.T) {
 	}
 	if curve := files[plotFolder+"/growth-callers.svg"]; !strings.Contains(curve, `<polyline points="90.0,420.0 610.0,172.8"`) {
 		t.Errorf("the curve does not go from 1 caller to 1,000:\n%s", curve)
+	}
+}
+
+// TestCounts: the page of a full run counts the ratios of each suite, and how many are behind.
+func TestCounts(t *testing.T) {
+	full := results
+	full.Note = ""
+	file := filepath.Join(t.TempDir(), "compare.tsv")
+	if err := full.Write(file); err != nil {
+		t.Fatal(err)
+	}
+	files, err := Generate(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "| [Locks](#locks) | 2 | 1 |\n"; !strings.Contains(files[pageFile], want) {
+		t.Errorf("the page lacks %q:\n%s", want, files[pageFile])
 	}
 }
 

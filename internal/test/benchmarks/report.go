@@ -169,7 +169,7 @@ make compare ARGS="-from results/FILE.tsv"          # this page from a file of r
 	write("- %s: [%s](%sbench/results/%[2]s)\n", say(text{"Raw results", "原始结果"}), raw, up)
 	write("- %s: %s\n", say(text{"Date and machine", "日期和机器"}), r.Machine)
 	write("- %s: %s\n", say(text{"Peers", "对比对象"}), r.Versions)
-	write("\n%s\n\n", say(text{
+	write("\n%s\n", say(text{
 		"All contenders of a line with rounds take turns in each round, and another one is first each time. A figure is the median of the rounds; in\nparentheses is the spread between the quartiles (of three rounds: all of them). A ratio compares medians: above 1 Redoubt is\nbetter, for rates, times and bytes alike. Where Redoubt loses, the ratio is bold with the word \"behind\". In the plots a dot is a\nratio, the bar is the spread of the ratios within a round, and the line is at 1.",
 		"一行里的所有对比对象在每一轮中轮流测量，每轮由不同的对象先开始。数字是各轮的中位数；括号里是四分位数之间的范围（三轮时为全部范围）。\n比值是中位数之比：大于 1 表示 Redoubt 更好，速率、时间和字节都是如此。Redoubt 落后时，比值为粗体并标有“behind”。\n图中的点是比值，横条是各轮内比值的范围，竖线在 1 处。",
 	}))
@@ -178,7 +178,7 @@ make compare ARGS="-from results/FILE.tsv"          # this page from a file of r
 		bySuite[l.ours.Suite] = append(bySuite[l.ours.Suite], l)
 	}
 	if r.Note == "" {
-		write("| %s | %s | %s |\n|---|---|---|\n", say(text{"suite", "套件"}), say(text{"ratios", "比值数"}), say(text{"behind", "落后"}))
+		write("\n| %s | %s | %s |\n|---|---|---|\n", say(text{"suite", "套件"}), say(text{"ratios", "比值数"}), say(text{"behind", "落后"}))
 	}
 	for _, s := range used {
 		all, behind := 0, 0
