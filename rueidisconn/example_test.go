@@ -2,6 +2,7 @@ package rueidisconn_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log"
 
@@ -27,7 +28,9 @@ func serve(ctx context.Context) (addr string, stop func()) {
 	go func() { served <- srv.Serve(l) }()
 	return l.Addr().String(), func() {
 		_ = srv.Close()
-		_ = <-served
+		if err := <-served; !errors.Is(err, server.ErrClosed) {
+			log.Fatal(err)
+		}
 	}
 }
 

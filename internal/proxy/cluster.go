@@ -438,5 +438,6 @@ func rangeOf(e any, host string) (r slotRange, ok bool) {
 	if name, _ := master[0].(string); name != "" && name != "?" {
 		host = name
 	}
-	return slotRange{int(first), int(last), net.JoinHostPort(host, strconv.FormatInt(port, 10))}, isPort
+	addr, isAddress := joined(host, strconv.FormatInt(port, 10))
+	return slotRange{int(first), int(last), addr}, isPort && isAddress
 }

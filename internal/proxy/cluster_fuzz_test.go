@@ -41,6 +41,7 @@ func FuzzRedirection(f *testing.F) {
 	f.Add("-ASK 3999 [::1]:6381\r\n")
 	f.Add("-MOVED 3999 ::1:6381\r\n")
 	f.Add("-MOVED 1\r\n")
+	f.Add("-ASK 0 :]\r\n")
 	f.Fuzz(func(t *testing.T, raw string) {
 		addr, ask, ok := sentTo([]byte(raw), "10.0.0.1:6379")
 		if !ok {

@@ -110,7 +110,15 @@ func sentTo(raw []byte, from string) (addr string, ask, ok bool) {
 	if host == "" || host == "?" {
 		host, _, _ = net.SplitHostPort(from)
 	}
-	return net.JoinHostPort(host, port), ask, found
+	addr, isAddress := joined(host, port)
+	return addr, ask, found && isAddress
+}
+
+// joined returns host:port. It reports false for what a server would not have.
+func joined(host, port string) (addr string, ok bool) {
+	addr = net.JoinHostPort(host, port)
+	h, _, err := net.SplitHostPort(addr)
+	return addr, err == nil && h != ""
 }
 
 // cutLastColon also takes an IPv6 address without brackets.
