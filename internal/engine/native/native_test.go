@@ -325,6 +325,38 @@ func fuzzed() map[string][]string {
 	return of
 }
 
+// TestSameAsLuaWhenWritesAreRefused: where Lua gets an error for its first write, or for one that needs memory, a function
+// gives the same, also when it has nothing to change.
+func TestSameAsLuaWhenWritesAreRefused(t *testing.T) {
+	for setting, values := range map[string][2]string{"min-replicas-to-write": {"1", "0"}, "maxmemory": {"1", "0"}} {
+		for name, h := range histories {
+			t.Run(setting+"/"+name, func(t *testing.T) {
+				t.Parallel()
+				p, watched := picker{randtest.Rand(t)}, randtest.Watch(t)
+				b, steps := newBoth(t), 1200
+				if slow.Race {
+					steps /= 4
+				}
+				for step := range steps {
+					key := p.of("{k}1", "{k}2", "k3")
+					b.clock.move(time.Duration(p.IntN(400_000)) * time.Microsecond)
+					if step%20 == 0 { // refused for a while, and then allowed
+						b.do(t, nil, "CONFIG", "SET", setting, values[step/20%2])
+					}
+					for _, args := range h.next(p, key) {
+						watched.Begin(func() string { return fmt.Sprintf("%q", args) })
+						if args[0] == pause {
+							b.clock.move(time.Second)
+							continue
+						}
+						b.do(t, keysOf(key, h.suffixes), args...)
+					}
+				}
+			})
+		}
+	}
+}
+
 func FuzzSameAsLua(f *testing.F) {
 	known := fuzzed()
 	for name := range known {
