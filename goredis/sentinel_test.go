@@ -16,13 +16,21 @@ import (
 // TestSubscriptionFollowsTheMaster: a subscription moves to the new master at once. The old one keeps its subscribers,
 // because here the Sentinels can't make it a replica.
 func TestSubscriptionFollowsTheMaster(t *testing.T) {
+	t.Run("ordinary", func(t *testing.T) { subscriptionFollowsTheMaster(t, false, "PUBLISH") })
+	t.Run("sharded", func(t *testing.T) {
+		redistest.Needs(t, 7, 0, "sharded pub/sub")
+		subscriptionFollowsTheMaster(t, true, "SPUBLISH")
+	})
+}
+
+func subscriptionFollowsTheMaster(t *testing.T, sharded bool, publish string) { //nolint:revive // the parameter is the state
 	primary := redistest.Start(t, "--rename-command", "SLAVEOF", "")
 	host, port, _ := net.SplitHostPort(primary.Addr())
 	replica := redistest.Start(t, "--replicaof", host, port)
 	s := redistest.StartSentinels(t, 1, []redistest.Watched{{Name: "m", Master: primary, Replicas: []*redistest.Server{replica}}})[0]
 	c := dial(t, "redis-sentinel://"+s.Addr()+"/m")
 	heard := make(chan string, 10)
-	stop, err := c.Subscribe(t.Context(), "news", false, func(payload string, lost bool) {
+	stop, err := c.Subscribe(t.Context(), "news", sharded, func(payload string, lost bool) {
 		if lost {
 			payload = "lost"
 		}
@@ -45,7 +53,7 @@ func TestSubscriptionFollowsTheMaster(t *testing.T) {
 	if got := next(); got != "lost" {
 		t.Errorf("after the failover it hears %q, want that something may be lost", got)
 	}
-	if got := replica.CLI("PUBLISH", "news", "hello"); got != "1" {
+	if got := replica.CLI(publish, "news", "hello"); got != "1" {
 		t.Errorf("the new master has %s subscribers", got)
 	}
 	if got := next(); got != "hello" {
