@@ -13,7 +13,9 @@ import (
 //
 // It returns false when it leaves the case at hand to the script, like one of
 // odd arguments; then it must have written nothing. It also ends, and the
-// script is run, when a command of it fails before any has written.
+// script is run, when a command of it fails before any has written. While the
+// engine refuses to write, as a replica, for want of memory or of replicas,
+// no function is called.
 type Native func(tx *Tx) bool
 
 // A Tx is one run of a [Native]. It must not be used after that, nor by other

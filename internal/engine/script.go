@@ -45,6 +45,10 @@ func cmdEvalRo(c *call)    { c.eval(false, true) }
 func cmdEvalsha(c *call)   { c.eval(true, false) }
 func cmdEvalshaRo(c *call) { c.eval(true, true) }
 
+// anyWrite stands for a command that writes. While such are refused, every script runs as Lua, which has its own order of reads
+// and writes.
+var anyWrite = &command{flags: flagWrite}
+
 func (c *call) eval(loaded, readOnly bool) {
 	if loaded && len(c.args[1]) != digestLen {
 		c.err(errNoScript)
@@ -87,7 +91,7 @@ func (c *call) eval(loaded, readOnly bool) {
 		h.release()
 	}()
 	keys, args := c.args[3:3+n], c.args[3+n:]
-	if sc.native == nil || readOnly || !h.native(sc.native, keys, args) {
+	if sc.native == nil || readOnly || c.oom || c.s.unwritable(anyWrite) != "" || !h.native(sc.native, keys, args) {
 		h.lua(sc, keys, args)
 	}
 }

@@ -53,7 +53,7 @@ func enter(tx *engine.Tx) bool {
 		v = tx.Do(wordZscore, key, id)
 		_, mine = v.Bulk()
 	}
-	tx.Do(wordZremrangebyscore, key, wordLowest, digits(tx, now)) // none; but a server that refuses to write says so
+	tx.Do(wordZremrangebyscore, key, wordLowest, digits(tx, now)) // none; but a user who may not do so is told
 	if !mine && calls >= limit {
 		answer(tx, 0, calls, first-now)
 		return true

@@ -325,8 +325,8 @@ func fuzzed() map[string][]string {
 	return of
 }
 
-// TestSameAsLuaWhenWritesAreRefused: where Lua gets an error for its first write, or for one that needs memory, a function
-// gives the same, also when it has nothing to change.
+// TestSameAsLuaWhenWritesAreRefused: where Lua gets an error for its first write, or for one that needs memory, so does the
+// caller of a function, also when that has nothing to change.
 func TestSameAsLuaWhenWritesAreRefused(t *testing.T) {
 	for setting, values := range map[string][2]string{"min-replicas-to-write": {"1", "0"}, "maxmemory": {"1", "0"}} {
 		for name, h := range histories {
