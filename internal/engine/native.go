@@ -28,13 +28,28 @@ type Tx struct {
 // Micros is the script's time in µs since 1970, as the command TIME returns it.
 func (tx *Tx) Micros() int64 { return tx.host.outer.micros() }
 
+// A Command is one that functions run, looked up once.
+type Command struct {
+	name []byte
+	cmd  *command
+}
+
+// CommandOf returns the command of a name, which has no subcommands.
+func CommandOf(name string) *Command {
+	cmd := find([]byte(name))
+	if cmd == nil || cmd.subIndex != nil {
+		panic("engine: no function can run the command " + name)
+	}
+	return &Command{[]byte(name), cmd}
+}
+
 // Do runs a command as redis.call does. The value is good until the next
 // command. The arguments are only read.
-func (tx *Tx) Do(args ...[]byte) Value {
+func (tx *Tx) Do(cmd *Command, args ...[]byte) Value {
 	h := tx.host
 	wrote := h.outer.dirty > 0
-	h.argv = append(h.argv[:0], args...) // the caller's list then needs no allocation
-	h.reply = h.command(h.reply[:0], resp.RESP2, h.argv)
+	h.argv = append(append(h.argv[:0], cmd.name), args...) // the caller's list then needs no allocation
+	h.reply = h.execute(h.reply[:0], resp.RESP2, cmd.cmd, h.argv)
 	if h.reply[0] == '-' {
 		if !wrote {
 			panic(toScript{})
@@ -67,6 +82,15 @@ func (tx *Tx) Holds(key []byte, kind string) bool {
 func (tx *Tx) Expired(key []byte) bool {
 	it := tx.item(key)
 	return it != nil && it.val.expire != 0 && it.val.expire < tx.host.outer.time()
+}
+
+// Peek returns the string at a key in place, nil for none, until the next command. A command must have read the key.
+func (tx *Tx) Peek(key []byte) []byte {
+	it := tx.item(key)
+	if it == nil || it.val.kind() != kindString {
+		return nil
+	}
+	return it.val.bytes()
 }
 
 func (tx *Tx) item(key []byte) *item {

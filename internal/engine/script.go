@@ -314,6 +314,11 @@ func (h *scriptHost) command(dst []byte, p resp.Protocol, args [][]byte) []byte 
 	if cmd != nil {
 		cmd = cmd.resolve(args)
 	}
+	return h.execute(dst, p, cmd, args)
+}
+
+// execute is command for one that is found already, or nil.
+func (h *scriptHost) execute(dst []byte, p resp.Protocol, cmd *command, args [][]byte) []byte {
 	if why := h.refuse(cmd, args); why != "" {
 		if cmd != nil {
 			h.outer.e.commandStats.of(cmd).rejected.Add(1)
@@ -329,11 +334,11 @@ func (h *scriptHost) command(dst []byte, p resp.Protocol, args [][]byte) []byte 
 		homeKey = args[1]
 	}
 	kept, keyBuf, charges := c.effects.commands[:0], c.keyBuf, c.charges
-	*c = call{
-		e: outer.e, s: outer.s, cmd: cmd, args: args, w: dst, proto: p, db: outer.s.db, keyBuf: keyBuf,
-		held: outer.held, all: outer.all, home: outer.home, homeKey: homeKey, now: outer.time(), us: outer.micros(), noBlock: true, scripted: true, running: h.running,
-		effects: effects{commands: kept}, charges: charges,
-	}
+	*c = call{} // by fields: a whole call would be written twice
+	c.e, c.s, c.cmd, c.args, c.w, c.proto, c.db, c.keyBuf = outer.e, outer.s, cmd, args, dst, p, outer.s.db, keyBuf
+	c.held, c.all, c.home, c.homeKey, c.now, c.us = outer.held, outer.all, outer.home, homeKey, outer.time(), outer.micros()
+	c.noBlock, c.scripted, c.running = true, true, h.running
+	c.effects.commands, c.charges = kept, charges
 	if c.e.monitors.n.Load() > 0 {
 		c.monitor(args)
 	}

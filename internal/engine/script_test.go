@@ -157,7 +157,7 @@ func TestNative(t *testing.T) {
 	const src = "return 'lua'"
 	sum := sha1.Sum([]byte(src))
 	sha := hex.EncodeToString(sum[:])
-	wrongType := func(tx *Tx) { tx.Do([]byte("LPUSH"), tx.Keys[0], []byte("x")) }
+	wrongType := func(tx *Tx) { tx.Do(CommandOf("LPUSH"), tx.Keys[0], []byte("x")) }
 	s := open(t, Options{Natives: map[string]Native{sha: func(tx *Tx) bool {
 		switch string(tx.Args[0]) {
 		case "decline":
@@ -166,13 +166,13 @@ func TestNative(t *testing.T) {
 		case "fail":
 			wrongType(tx)
 		case "fail after a write":
-			tx.Do([]byte("DEL"), tx.Keys[0])
-			tx.Do([]byte("SET"), tx.Keys[0], []byte("v"))
+			tx.Do(CommandOf("DEL"), tx.Keys[0])
+			tx.Do(CommandOf("SET"), tx.Keys[0], []byte("v"))
 			wrongType(tx)
 		case "panic":
 			panic("oops")
 		case "read":
-			v := tx.Do([]byte("HMGET"), []byte("{"+string(tx.Keys[0])+"}"), []byte("a"), []byte("b"))
+			v := tx.Do(CommandOf("HMGET"), []byte("{"+string(tx.Keys[0])+"}"), []byte("a"), []byte("b"))
 			tx.Array(v.Elements())
 			a, ok := v.Bulk()
 			tx.Bulk(a)

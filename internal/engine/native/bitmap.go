@@ -24,17 +24,17 @@ func mapSet(tx *engine.Tx) bool {
 	if string(bit) != "0" && string(bit) != "1" || !integers(tx.Args[2:], &until) {
 		return false
 	}
-	v := tx.Do(wordExists, key)
+	v := tx.Do(cmdExists, key)
 	made := v.Int() == 0
 	if made && string(tx.Args[1]) == "0" {
 		answer(tx, 0, 0)
 		return true
 	}
-	args := append(make([][]byte, 0, 2+4*mostBits), wordBitfield, key)
+	args := append(make([][]byte, 0, 1+4*mostBits), key)
 	for _, offset := range tx.Args[3:] {
 		args = append(args, wordSet, wordBit, offset, bit)
 	}
-	v = tx.Do(args...)
+	v = tx.Do(cmdBitfield, args...)
 	changed := int64(0)
 	for range v.Elements() {
 		if v.Int() != int64(bit[0]-'0') {
@@ -42,7 +42,7 @@ func mapSet(tx *engine.Tx) bool {
 		}
 	}
 	if made && until != 0 {
-		tx.Do(wordPexpireat, key, tx.Args[2])
+		tx.Do(cmdPexpireat, key, tx.Args[2])
 	}
 	answer(tx, 1, changed)
 	return true
@@ -58,24 +58,24 @@ func recordUpdate(tx *engine.Tx) bool {
 	if !integers(tx.Args, &ttl) || ttl < 0 {
 		return false
 	}
-	v := tx.Do(wordStrlen, key)
+	v := tx.Do(cmdStrlen, key)
 	if v.Int() > mostBytes {
 		return false
 	}
-	v = tx.Do(wordGet, key)
+	v = tx.Do(cmdGet, key)
 	before, there := v.Bulk()
 	before = bytes.Clone(before)
-	args := append(append(make([][]byte, 0, 2+mostOps), wordBitfield, key), tx.Args[1:]...)
-	v = tx.Do(args...)
+	args := append(append(make([][]byte, 0, 1+mostOps), key), tx.Args[1:]...)
+	v = tx.Do(cmdBitfield, args...)
 	for i := range v.Elements() {
 		if !v.Null() {
 			v.Int()
 			continue
 		}
 		if there {
-			tx.Do(wordSet, key, before, wordKeepttl)
+			tx.Do(cmdSet, key, before, wordKeepttl)
 		} else {
-			tx.Do(wordDel, key)
+			tx.Do(cmdDel, key)
 		}
 		tx.Array(2)
 		tx.Int(int64(i + 1))
@@ -83,9 +83,9 @@ func recordUpdate(tx *engine.Tx) bool {
 		return true
 	}
 	if ttl > 0 {
-		tx.Do(wordPexpire, key, tx.Args[0])
+		tx.Do(cmdPexpire, key, tx.Args[0])
 	}
-	v = tx.Do(wordGet, key)
+	v = tx.Do(cmdGet, key)
 	record, there := v.Bulk()
 	if !there {
 		return false // it has only read

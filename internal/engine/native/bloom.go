@@ -7,10 +7,11 @@ import (
 )
 
 var (
-	wordStrlen   = word("STRLEN")
-	wordAppend   = word("APPEND")
-	wordBitfield = word("BITFIELD")
-	wordBit      = word("u1")
+	cmdStrlen   = engine.CommandOf("STRLEN")
+	cmdAppend   = engine.CommandOf("APPEND")
+	cmdBitfield = engine.CommandOf("BITFIELD")
+	wordSet     = word("SET")
+	wordBit     = word("u1")
 )
 
 const (
@@ -43,7 +44,7 @@ func add(tx *engine.Tx) bool {
 			return true
 		}
 	}
-	v := tx.Do(wordStrlen, shard)
+	v := tx.Do(cmdStrlen, shard)
 	switch has := v.Int(); {
 	case has < length:
 		answer(tx, 0, now)
@@ -60,11 +61,11 @@ func add(tx *engine.Tx) bool {
 		}
 	}
 	if len(added) > 0 {
-		v := tx.Do(wordStrlen, log)
+		v := tx.Do(cmdStrlen, log)
 		if logged := v.Int(); logged > mostLog {
-			tx.Do(wordDel, log)
+			tx.Do(cmdDel, log)
 		} else if logged > 0 {
-			tx.Do(wordAppend, log, added)
+			tx.Do(cmdAppend, log, added)
 		}
 	}
 	tx.Array(2 + len(items))
@@ -82,11 +83,11 @@ func add(tx *engine.Tx) bool {
 
 // set sets the bits of an item, and reports whether one of them was not set.
 func set(tx *engine.Tx, shard, item []byte, hashes int) (isNew bool) {
-	args := append(make([][]byte, 0, 2+4*mostHashes), wordBitfield, shard)
+	args := append(make([][]byte, 0, 1+4*mostHashes), shard)
 	for j := range hashes {
 		args = append(args, wordSet, wordBit, digits(tx, int64(binary.LittleEndian.Uint32(item[4*j:]))), wordOne)
 	}
-	v := tx.Do(args...)
+	v := tx.Do(cmdBitfield, args...)
 	for range v.Elements() {
 		if v.Int() == 0 {
 			return true

@@ -3,14 +3,14 @@ package native
 import "github.com/redoubt-go/redoubt/internal/engine"
 
 var (
-	wordZrange     = word("ZRANGE")
-	wordZrevrange  = word("ZREVRANGE")
+	cmdZrange      = engine.CommandOf("ZRANGE")
+	cmdZrevrange   = engine.CommandOf("ZREVRANGE")
 	wordWithscores = word("WITHSCORES")
 )
 
 // edge returns the lowest or the highest score of a sorted set, by ZRANGE or ZREVRANGE up to an index. It reports false
 // if a score there is no integer.
-func edge(tx *engine.Tx, command, key, to []byte) (score int64, there, ok bool) {
+func edge(tx *engine.Tx, command *engine.Command, key, to []byte) (score int64, there, ok bool) {
 	v := tx.Do(command, key, wordZero, to, wordWithscores)
 	n := v.Elements() / 2
 	for i := range n {
@@ -40,29 +40,29 @@ func enter(tx *engine.Tx) bool {
 	now := tx.Micros()
 	var last, calls int64
 	mine := false
-	first, some, ok := edge(tx, wordZrange, key, wordZero)
+	first, some, ok := edge(tx, cmdZrange, key, wordZero)
 	if some {
 		if !ok || first <= now {
 			return false
 		}
-		if last, _, ok = edge(tx, wordZrevrange, key, wordZero); !ok {
+		if last, _, ok = edge(tx, cmdZrevrange, key, wordZero); !ok {
 			return false
 		}
-		v := tx.Do(wordZcard, key)
+		v := tx.Do(cmdZcard, key)
 		calls = v.Int()
-		v = tx.Do(wordZscore, key, id)
+		v = tx.Do(cmdZscore, key, id)
 		_, mine = v.Bulk()
 	}
-	tx.Do(wordZremrangebyscore, key, wordLowest, digits(tx, now)) // none; but a user who may not do so is told
+	tx.Do(cmdZremrangebyscore, key, wordLowest, digits(tx, now)) // none; but a user who may not do so is told
 	if !mine && calls >= limit {
 		answer(tx, 0, calls, first-now)
 		return true
 	}
 	if !mine {
-		tx.Do(wordZadd, key, digits(tx, now+ttl), id)
+		tx.Do(cmdZadd, key, digits(tx, now+ttl), id)
 		last, calls = max(last, now+ttl), calls+1
 	}
-	tx.Do(wordPexpire, key, digits(tx, (last-now+999)/1000))
+	tx.Do(cmdPexpire, key, digits(tx, (last-now+999)/1000))
 	answer(tx, 1, calls, 0)
 	return true
 }
@@ -78,7 +78,7 @@ func stay(tx *engine.Tx) bool {
 		return false
 	}
 	now := tx.Micros()
-	v := tx.Do(wordZscore, key, id)
+	v := tx.Do(cmdZscore, key, id)
 	till, ok := optional(&v)
 	switch {
 	case !ok:
@@ -87,17 +87,17 @@ func stay(tx *engine.Tx) bool {
 		answer(tx, 0)
 		return true
 	case ttl == 0:
-		tx.Do(wordZrem, key, id)
+		tx.Do(cmdZrem, key, id)
 		answer(tx, 1)
 		return true
 	}
-	last, _, ok := edge(tx, wordZrevrange, key, wordZero)
+	last, _, ok := edge(tx, cmdZrevrange, key, wordZero)
 	if !ok {
 		return false
 	}
 	till = max(till, now+ttl)
-	tx.Do(wordZadd, key, digits(tx, till), id)
-	tx.Do(wordPexpire, key, digits(tx, (max(last, till)-now+999)/1000))
+	tx.Do(cmdZadd, key, digits(tx, till), id)
+	tx.Do(cmdPexpire, key, digits(tx, (max(last, till)-now+999)/1000))
 	answer(tx, 1)
 	return true
 }

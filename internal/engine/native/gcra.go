@@ -7,8 +7,8 @@ import (
 )
 
 var (
-	wordGet  = word("GET")
-	wordSet  = word("SET")
+	cmdGet   = engine.CommandOf("GET")
+	cmdSet   = engine.CommandOf("SET")
 	wordPX   = word("PX")
 	wordZero = word("0")
 )
@@ -41,7 +41,7 @@ func gcra(tx *engine.Tx) bool {
 	us := tx.Micros()
 	nowS, nowNS := us/1e6, us%1e6*1000
 	var aheadS, aheadNS int64
-	v := tx.Do(wordGet, tx.Keys[0])
+	v := tx.Do(cmdGet, tx.Keys[0])
 	if tat, there := v.Bulk(); there {
 		s, ns, ok := theoretical(tat)
 		if !ok {
@@ -82,7 +82,7 @@ func gcra(tx *engine.Tx) bool {
 			tat = append(tat, byte('0'+ns/unit%10))
 		}
 		ms := max(1, ttlS*1000+(ttlNS+999_999)/1_000_000)
-		tx.Do(wordSet, tx.Keys[0], tat, wordPX, strconv.AppendInt(tx.Word(), ms, 10))
+		tx.Do(cmdSet, tx.Keys[0], tat, wordPX, strconv.AppendInt(tx.Word(), ms, 10))
 	}
 	answer(tx, 1, us, ttlS, ttlNS)
 	return true

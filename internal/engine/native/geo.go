@@ -23,7 +23,7 @@ func geoPut(tx *engine.Tx) bool {
 			return false
 		}
 	}
-	v := tx.Do(wordHmget, tx.Keys[0], wordState)
+	v := tx.Do(cmdHmget, tx.Keys[0], wordState)
 	v.Elements()
 	state, there := v.Bulk()
 	if string(state) == string(wordSplit) || string(state) == string(wordFrozen) {
@@ -32,9 +32,9 @@ func geoPut(tx *engine.Tx) bool {
 	var here [mostMoved]int64
 	for i := range n {
 		member, score := tx.Args[2*i], tx.Args[2*i+1]
-		v := tx.Do(wordZscore, points, member)
+		v := tx.Do(cmdZscore, points, member)
 		if _, is := v.Bulk(); is {
-			tx.Do(wordZadd, points, score, member)
+			tx.Do(cmdZadd, points, score, member)
 			here[i] = 1
 		}
 	}

@@ -7,12 +7,12 @@ import (
 )
 
 var (
-	wordHmget   = word("HMGET")
-	wordHget    = word("HGET")
-	wordHset    = word("HSET")
-	wordHdel    = word("HDEL")
-	wordHincrby = word("HINCRBY")
-	wordPexpire = word("PEXPIRE")
+	cmdHmget   = engine.CommandOf("HMGET")
+	cmdHget    = engine.CommandOf("HGET")
+	cmdHset    = engine.CommandOf("HSET")
+	cmdHdel    = engine.CommandOf("HDEL")
+	cmdHincrby = engine.CommandOf("HINCRBY")
+	cmdPexpire = engine.CommandOf("PEXPIRE")
 
 	wordID        = word("id")
 	wordUntil     = word("until")
@@ -29,6 +29,8 @@ var (
 	wordMinus     = word("-1")
 	wordBlank     = word(" ")
 
+	cmdPublish   = engine.CommandOf("PUBLISH")
+	cmdSpublish  = engine.CommandOf("SPUBLISH")
 	wordPublish  = word("PUBLISH ")
 	wordSpublish = word("SPUBLISH ")
 )
@@ -55,7 +57,7 @@ func acquire(tx *engine.Tx) bool {
 		return false
 	}
 	now := tx.Micros()
-	v := tx.Do(wordHmget, key, wordID, wordUntil, wordFence, wordLast, wordVoid, wordFair, wordHead, wordTail)
+	v := tx.Do(cmdHmget, key, wordID, wordUntil, wordFence, wordLast, wordVoid, wordFair, wordHead, wordTail)
 	v.Elements()
 	b, there := v.Bulk()
 	isHolder := same(b, there, id)
@@ -87,23 +89,23 @@ func acquire(tx *engine.Tx) bool {
 		return false
 	}
 	if expiry > now {
-		v = tx.Do(wordHget, key, wordLabel)
+		v = tx.Do(cmdHget, key, wordLabel)
 		held, there := v.Bulk()
 		if !there {
 			return false
 		}
 		held = bytes.Clone(held)
 		if len(waiter) > 0 && !at.queued {
-			v = tx.Do(wordHincrby, key, wordTail, wordOne)
+			v = tx.Do(cmdHincrby, key, wordTail, wordOne)
 			place := digits(tx, v.Int())
-			tx.Do(wordHset, key, place, waiter, waiter, place)
+			tx.Do(cmdHset, key, place, waiter, waiter, place)
 		}
 		answerLock(tx, 0, fence, expiry-now, held)
 		return true
 	}
 	fence = max(fence+1, now)
-	tx.Do(wordHset, key, wordID, id, wordUntil, digits(tx, now+ttl), wordFence, digits(tx, fence), wordLabel, label)
-	tx.Do(wordPexpire, key, keep(tx, keepMS, fence, now))
+	tx.Do(cmdHset, key, wordID, id, wordUntil, digits(tx, now+ttl), wordFence, digits(tx, fence), wordLabel, label)
+	tx.Do(cmdPexpire, key, keep(tx, keepMS, fence, now))
 	if at.queued {
 		q.leave(tx, at)
 	}
@@ -130,7 +132,7 @@ func extend(tx *engine.Tx) bool {
 		return false
 	}
 	now := tx.Micros()
-	v := tx.Do(wordHmget, key, wordID, wordUntil, wordFence)
+	v := tx.Do(cmdHmget, key, wordID, wordUntil, wordFence)
 	v.Elements()
 	b, there := v.Bulk()
 	held := same(b, there, id)
@@ -147,8 +149,8 @@ func extend(tx *engine.Tx) bool {
 		answer(tx, 1, fence, left)
 		return true
 	}
-	tx.Do(wordHset, key, wordUntil, digits(tx, now+ttl))
-	tx.Do(wordPexpire, key, keep(tx, keepMS, fence, now))
+	tx.Do(cmdHset, key, wordUntil, digits(tx, now+ttl))
+	tx.Do(cmdPexpire, key, keep(tx, keepMS, fence, now))
 	answer(tx, 1, fence, ttl)
 	return true
 }

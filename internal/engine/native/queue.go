@@ -9,14 +9,14 @@ import (
 )
 
 var (
-	wordHsetnx           = word("HSETNX")
-	wordExists           = word("EXISTS")
-	wordZrevrangebyscore = word("ZREVRANGEBYSCORE")
-	wordZrangebyscore    = word("ZRANGEBYSCORE")
-	wordZpopmin          = word("ZPOPMIN")
-	wordLimit            = word("LIMIT")
+	cmdHsetnx           = engine.CommandOf("HSETNX")
+	cmdExists           = engine.CommandOf("EXISTS")
+	cmdZrevrangebyscore = engine.CommandOf("ZREVRANGEBYSCORE")
+	cmdZrangebyscore    = engine.CommandOf("ZRANGEBYSCORE")
+	cmdZpopmin          = engine.CommandOf("ZPOPMIN")
+	wordLimit           = word("LIMIT")
 
-	wordHstrlen = word("HSTRLEN")
+	cmdHstrlen = engine.CommandOf("HSTRLEN")
 
 	wordPaused      = word("paused")
 	wordConcurrency = word("concurrency")
@@ -54,13 +54,13 @@ func put(tx *engine.Tx) bool {
 		return false
 	}
 	us := tx.Micros()
-	if v := tx.Do(wordHsetnx, tx.Keys[0], id, envelope); v.Int() == 0 {
+	if v := tx.Do(cmdHsetnx, tx.Keys[0], id, envelope); v.Int() == 0 {
 		return false
 	}
 	// As Lua's numbers, because another program may have written a rank.
 	low := float64(lane * perLane)
 	last := float64(us - beginning - 1)
-	v := tx.Do(wordZrevrangebyscore, ready, rank(tx, low+perLane-1), rank(tx, low), wordWithscores, wordLimit, wordZero, wordOne)
+	v := tx.Do(cmdZrevrangebyscore, ready, rank(tx, low+perLane-1), rank(tx, low), wordWithscores, wordLimit, wordZero, wordOne)
 	if v.Elements() > 0 {
 		v.Bulk()
 		b, _ := v.Bulk()
@@ -68,8 +68,8 @@ func put(tx *engine.Tx) bool {
 			last = max(last, top-low)
 		}
 	}
-	tx.Do(wordZadd, ready, rank(tx, low+last+1), id)
-	tx.Do(wordZadd, wake, wordZero, wordOne)
+	tx.Do(cmdZadd, ready, rank(tx, low+last+1), id)
+	tx.Do(cmdZadd, wake, wordZero, wordOne)
 	answer(tx, us/1000, 1)
 	return true
 }
@@ -169,7 +169,7 @@ func (p *pump) first() bool {
 	if p.acks > 0 && p.tx.Expired(taken) { // Lua settles before it deletes the key
 		return false
 	}
-	v := p.tx.Do(wordGet, taken)
+	v := p.tx.Do(cmdGet, taken)
 	b, there := v.Bulk()
 	p.prior = there
 	return !there || !p.repeats && !bytes.Equal(b[:min(16, len(b))], p.tx.Args[0])
@@ -182,20 +182,20 @@ func (p *pump) plain() bool {
 	if !tx.Holds(k[keyQueue], "hash") || !tx.Holds(k[keyReady], "zset") || !tx.Holds(k[keyWake], "zset") {
 		return false
 	}
-	v := tx.Do(wordExists, k[keyGroups], k[keyFails], k[keyLinks], k[keyEnded])
+	v := tx.Do(cmdExists, k[keyGroups], k[keyFails], k[keyLinks], k[keyEnded])
 	if v.Int() > 0 {
 		return false
 	}
-	first, leased, ok := edge(tx, wordZrange, k[keyLeases], wordOne)
+	first, leased, ok := edge(tx, cmdZrange, k[keyLeases], wordOne)
 	if !ok || leased && first <= p.now {
 		return false
 	}
-	due, some, ok := edge(tx, wordZrange, k[keyDue], wordZero)
+	due, some, ok := edge(tx, cmdZrange, k[keyDue], wordZero)
 	if !ok || some && due <= p.now {
 		return false
 	}
 	p.due, p.leaseEnd = due, first
-	v = tx.Do(wordHmget, k[keyConfig], wordPaused, wordConcurrency, wordInterval)
+	v = tx.Do(cmdHmget, k[keyConfig], wordPaused, wordConcurrency, wordInterval)
 	v.Elements()
 	return nulls(&v, 3)
 }
@@ -206,13 +206,13 @@ func (p *pump) look() bool {
 	if p.n <= 0 {
 		return true
 	}
-	v := tx.Do(wordZrange, tx.Keys[keyReady], wordZero, digits(tx, min(p.n, mostTaken+1)-1), wordWithscores)
+	v := tx.Do(cmdZrange, tx.Keys[keyReady], wordZero, digits(tx, min(p.n, mostTaken+1)-1), wordWithscores)
 	n := v.Elements() / 2
 	if n == 0 || n > mostTaken {
 		return n == 0
 	}
 	v.Keep()
-	args := append(make([][]byte, 0, 2+n), wordHmget, tx.Keys[keyQueue])
+	args := append(make([][]byte, 0, 1+n), tx.Keys[keyQueue])
 	for range n {
 		id, _ := v.Bulk()
 		b, _ := v.Bulk()
@@ -222,15 +222,15 @@ func (p *pump) look() bool {
 		}
 		args, p.since = append(args, id), append(p.since, (at%perLane+beginning)/1000)
 	}
-	p.ids = args[2:]
+	p.ids = args[1:]
 	most := int64(mostBytes)
 	for _, id := range p.ids {
-		v = tx.Do(wordHstrlen, tx.Keys[keyQueue], id)
+		v = tx.Do(cmdHstrlen, tx.Keys[keyQueue], id)
 		if most -= v.Int(); most < 0 {
 			return false
 		}
 	}
-	v = tx.Do(args...)
+	v = tx.Do(cmdHmget, args...)
 	v.Elements()
 	v.Keep()
 	for range n {
@@ -250,13 +250,13 @@ func (p *pump) settle() {
 	}
 	tx := p.tx
 	leases, receipt := tx.Keys[keyLeases], tx.Args[6]
-	v := tx.Do(wordZscore, leases, receipt)
+	v := tx.Do(cmdZscore, leases, receipt)
 	if p.refused = v.Null(); p.refused {
 		return
 	}
-	tx.Do(wordZrem, leases, receipt)
-	tx.Do(wordHdel, tx.Keys[keyQueue], receipt[min(16, len(receipt)):])
-	p.leaseEnd, _, _ = edge(tx, wordZrange, leases, wordZero)
+	tx.Do(cmdZrem, leases, receipt)
+	tx.Do(cmdHdel, tx.Keys[keyQueue], receipt[min(16, len(receipt)):])
+	p.leaseEnd, _, _ = edge(tx, cmdZrange, leases, wordZero)
 }
 
 // lend takes the messages that look has read.
@@ -265,21 +265,21 @@ func (p *pump) lend() {
 	taken := tx.Keys[keyTaken]
 	if len(p.ids) == 0 {
 		if p.prior {
-			tx.Do(wordDel, taken)
+			tx.Do(cmdDel, taken)
 		}
 		return
 	}
-	tx.Do(wordZpopmin, tx.Keys[keyReady], digits(tx, min(p.n, mostRoom)))
+	tx.Do(cmdZpopmin, tx.Keys[keyReady], digits(tx, min(p.n, mostRoom)))
 	end := p.now + p.lease
 	text := digits(tx, end)
-	args := append(make([][]byte, 0, 2+2*len(p.ids)), wordZadd, tx.Keys[keyLeases])
+	args := append(make([][]byte, 0, 1+2*len(p.ids)), tx.Keys[keyLeases])
 	p.receipts = make([][]byte, len(p.ids))
 	for i, id := range p.ids {
 		p.receipts[i] = slices.Concat(tx.Args[0], id)
 		args = append(args, text, p.receipts[i])
 	}
-	tx.Do(args...)
-	tx.Do(wordSet, taken, slices.Concat(tx.Args[0], text), wordPX, tx.Args[2])
+	tx.Do(cmdZadd, args...)
+	tx.Do(cmdSet, taken, slices.Concat(tx.Args[0], text), wordPX, tx.Args[2])
 	if p.leaseEnd == 0 || end < p.leaseEnd {
 		p.leaseEnd = end
 	}
@@ -290,15 +290,15 @@ func (p *pump) wake() (left int64) {
 	tx := p.tx
 	wake := tx.Keys[keyWake]
 	if p.n <= 0 || int64(len(p.ids)) == p.n { // otherwise it took all
-		v := tx.Do(wordZcard, tx.Keys[keyReady])
+		v := tx.Do(cmdZcard, tx.Keys[keyReady])
 		left = v.Int()
 	}
 	some := left > 0 || p.due > 0 || p.leaseEnd > 0
 	switch {
 	case left > 0, p.n < 0 && some:
-		tx.Do(wordZadd, wake, wordZero, wordOne)
+		tx.Do(cmdZadd, wake, wordZero, wordOne)
 	case p.n > 0, !some:
-		tx.Do(wordDel, wake)
+		tx.Do(cmdDel, wake)
 	}
 	return left
 }

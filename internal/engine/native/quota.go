@@ -21,7 +21,7 @@ func quota(tx *engine.Tx) bool {
 	}
 	us := tx.Micros()
 	now := us / 1e6
-	v := tx.Do(wordGet, tx.Keys[0])
+	v := tx.Do(cmdGet, tx.Keys[0])
 	b, there := v.Bulk()
 	var begun, used int64
 	if there {
@@ -71,7 +71,7 @@ func quota(tx *engine.Tx) bool {
 		return true
 	}
 	value := append(append(digits(tx, start), ' '), digits(tx, used+taken)...)
-	tx.Do(wordSet, tx.Keys[0], value, wordPX, digits(tx, (reset+999)/1000))
+	tx.Do(cmdSet, tx.Keys[0], value, wordPX, digits(tx, (reset+999)/1000))
 	answer(tx, taken, 0, left-taken, 0, reset)
 	return true
 }

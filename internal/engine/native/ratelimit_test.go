@@ -25,7 +25,7 @@ func (p picker) window(key string) [][]string {
 		for range 40 {
 			large = append(large, allow(p.IntN(9), p.IntN(2), 300, "60000000"), allow(p.IntN(3), 0, 150+p.IntN(99), "200000"))
 		}
-		return large
+		return append(large, allow(1+p.IntN(2000), 0, 3000, "60000000"))
 	case 2, 3, 4:
 		return large[2:]
 	}
@@ -50,6 +50,9 @@ func (p picker) spoilWindow(key string) []string {
 	case 2:
 		return log(1, 5, 4, 1732147200123456)
 	case 3:
+		if p.one(2) { // the last slot is missing, and the search passes it by
+			return log(3, 100, 99, 1932147200123456)
+		}
 		return log(p.IntN(70), 100, 70, 1732147200123456)
 	case 4: // ahead of the clock, or no time at all
 		return log(2, 40, 40, uint64(p.IntN(2))*(1<<62)+1732199200123456)

@@ -11,7 +11,7 @@ func release(tx *engine.Tx) bool {
 	if len(waiter) > 0 && !isWaiter(waiter) || string(tx.Args[2]) == "2" {
 		return false
 	}
-	v := tx.Do(wordHmget, key, wordID, wordUntil, wordFence, wordTail, wordFair)
+	v := tx.Do(cmdHmget, key, wordID, wordUntil, wordFence, wordTail, wordFair)
 	v.Elements()
 	b, there := v.Bulk()
 	mine := same(b, there, id)
@@ -45,7 +45,7 @@ func release(tx *engine.Tx) bool {
 		return true
 	}
 	now := tx.Micros()
-	v = tx.Do(wordHmget, key, wordLast, wordHead)
+	v = tx.Do(cmdHmget, key, wordLast, wordHead)
 	v.Elements()
 	b, there = v.Bulk()
 	isLast := same(b, there, id)
@@ -64,15 +64,15 @@ func release(tx *engine.Tx) bool {
 	case mine:
 		end(tx, void)
 		if long {
-			tx.Do(wordPexpire, key, keepMS)
+			tx.Do(cmdPexpire, key, keepMS)
 		}
 		expiry, released = 0, 1
 	case isLast:
 		released = 1
 	case string(tx.Args[2]) == "1":
-		tx.Do(wordHset, key, wordVoid, id)
+		tx.Do(cmdHset, key, wordVoid, id)
 		if expiry <= now {
-			tx.Do(wordPexpire, key, keepMS)
+			tx.Do(cmdPexpire, key, keepMS)
 		}
 	}
 	if at.queued {
@@ -88,8 +88,8 @@ func release(tx *engine.Tx) bool {
 
 // end marks the acquisition as over, and a grant that its waiter gives back as answered.
 func end(tx *engine.Tx, void bool) {
-	tx.Do(wordHset, tx.Keys[0], wordUntil, wordZero, wordLast, tx.Args[0])
+	tx.Do(cmdHset, tx.Keys[0], wordUntil, wordZero, wordLast, tx.Args[0])
 	if void {
-		tx.Do(wordHdel, tx.Keys[0], wordGranted, wordGrantedTo)
+		tx.Do(cmdHdel, tx.Keys[0], wordGranted, wordGrantedTo)
 	}
 }

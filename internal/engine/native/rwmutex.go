@@ -7,7 +7,7 @@ import (
 )
 
 var (
-	wordDel        = word("DEL")
+	cmdDel         = engine.CommandOf("DEL")
 	wordShared     = word("shared")
 	wordClaim      = word("claim")
 	wordClaimBy    = word("claim_by")
@@ -24,7 +24,7 @@ type holding struct {
 // holders reads the hash of a lock. It reports false if somebody waits or claims it, or waiter is not empty and in
 // the queue.
 func holders(tx *engine.Tx, now int64, id, waiter []byte) (h holding, ok bool) {
-	v := tx.Do(wordHmget, tx.Keys[0], wordUntil, wordFence, wordHead, wordTail, wordFair, wordClaimBy, wordClaim, wordClaimFence, waiter, wordID, wordShared)
+	v := tx.Do(cmdHmget, tx.Keys[0], wordUntil, wordFence, wordHead, wordTail, wordFair, wordClaimBy, wordClaim, wordClaimFence, waiter, wordID, wordShared)
 	v.Elements()
 	expiry, ok1 := optional(&v)
 	fence, ok2 := optional(&v)
@@ -74,23 +74,23 @@ func rwRead(tx *engine.Tx) bool {
 		return false
 	}
 	if !h.shared {
-		tx.Do(wordZremrangebyscore, readers, wordNotZero, wordHighest)
-		tx.Do(wordDel, labels)
+		tx.Do(cmdZremrangebyscore, readers, wordNotZero, wordHighest)
+		tx.Do(cmdDel, labels)
 		if h.fence == 0 {
 			h.fence = now
 		}
-		tx.Do(wordHset, key, wordID, group, wordShared, group, wordLabel, label, wordFence, digits(tx, h.fence))
+		tx.Do(cmdHset, key, wordID, group, wordShared, group, wordLabel, label, wordFence, digits(tx, h.fence))
 		h.expiry = 0
 	}
 	h.expiry = max(h.expiry, now+ttl)
-	tx.Do(wordHset, key, wordUntil, digits(tx, h.expiry))
-	tx.Do(wordZadd, readers, digits(tx, now+ttl), id)
+	tx.Do(cmdHset, key, wordUntil, digits(tx, h.expiry))
+	tx.Do(cmdZadd, readers, digits(tx, now+ttl), id)
 	since := append(append(digits(tx, now), ' '), label...)
-	tx.Do(wordHset, labels, id, since)
+	tx.Do(cmdHset, labels, id, since)
 	keepMS := keepAfter(tx, max(h.expiry, h.fence), now)
-	tx.Do(wordPexpire, key, keepMS)
-	tx.Do(wordPexpire, readers, keepMS)
-	tx.Do(wordPexpire, labels, keepMS)
+	tx.Do(cmdPexpire, key, keepMS)
+	tx.Do(cmdPexpire, readers, keepMS)
+	tx.Do(cmdPexpire, labels, keepMS)
 	answerLock(tx, 1, h.fence, ttl, label)
 	return true
 }
@@ -115,8 +115,8 @@ func rwRelease(tx *engine.Tx) bool {
 		return false
 	}
 	if h.writer {
-		tx.Do(wordHset, key, wordUntil, wordZero, wordLast, id)
-		tx.Do(wordPexpire, key, keepAfter(tx, max(h.fence, now), now))
+		tx.Do(cmdHset, key, wordUntil, wordZero, wordLast, id)
+		tx.Do(cmdPexpire, key, keepAfter(tx, max(h.fence, now), now))
 		answer(tx, 1)
 		return true
 	}
@@ -124,18 +124,18 @@ func rwRelease(tx *engine.Tx) bool {
 	if !ok || mine <= now {
 		return false
 	}
-	tx.Do(wordHdel, labels, id)
-	tx.Do(wordZadd, readers, digits(tx, -2*now-1), id)
+	tx.Do(cmdHdel, labels, id)
+	tx.Do(cmdZadd, readers, digits(tx, -2*now-1), id)
 	forget(tx, readers)
 	until := wordZero
 	if last > now {
 		until = digits(tx, last)
 	}
-	tx.Do(wordHset, key, wordUntil, until)
+	tx.Do(cmdHset, key, wordUntil, until)
 	keepMS := keepAfter(tx, max(last, now), now)
-	tx.Do(wordPexpire, readers, keepMS)
-	tx.Do(wordPexpire, labels, keepMS)
-	tx.Do(wordPexpire, key, keepAfter(tx, max(last, h.fence, now), now))
+	tx.Do(cmdPexpire, readers, keepMS)
+	tx.Do(cmdPexpire, labels, keepMS)
+	tx.Do(cmdPexpire, key, keepAfter(tx, max(last, h.fence, now), now))
 	answer(tx, 1)
 	return true
 }

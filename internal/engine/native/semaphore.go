@@ -7,13 +7,13 @@ import (
 )
 
 var (
-	wordZcount           = word("ZCOUNT")
-	wordZremrangebyrank  = word("ZREMRANGEBYRANK")
-	wordZremrangebyscore = word("ZREMRANGEBYSCORE")
-	wordLowest           = word("-inf")
-	wordHighest          = word("+inf")
-	wordNotZero          = word("(0")
-	wordOldest           = word("128")
+	cmdZcount           = engine.CommandOf("ZCOUNT")
+	cmdZremrangebyrank  = engine.CommandOf("ZREMRANGEBYRANK")
+	cmdZremrangebyscore = engine.CommandOf("ZREMRANGEBYSCORE")
+	wordLowest          = word("-inf")
+	wordHighest         = word("+inf")
+	wordNotZero         = word("(0")
+	wordOldest          = word("128")
 )
 
 // mostOver is how many acquisitions that are over a sorted set of holders remembers.
@@ -22,7 +22,7 @@ const mostOver = 128
 // held is the score of a member of a set of holders, 0 for none. A member that is over has twice a
 // time, below 0.
 func held(tx *engine.Tx, key, member []byte) (score int64, ok bool) {
-	v := tx.Do(wordZscore, key, member)
+	v := tx.Do(cmdZscore, key, member)
 	b, there := v.Bulk()
 	if !there {
 		return 0, true
@@ -33,21 +33,21 @@ func held(tx *engine.Tx, key, member []byte) (score int64, ok bool) {
 
 // count is how many members have a score in a range.
 func count(tx *engine.Tx, key, from, to []byte) int64 {
-	v := tx.Do(wordZcount, key, from, to)
+	v := tx.Do(cmdZcount, key, from, to)
 	return v.Int()
 }
 
 // forget removes the oldest members of a set of holders that are over, if there are too many.
 func forget(tx *engine.Tx, key []byte) {
 	if over := count(tx, key, wordLowest, wordNotZero); over > mostOver {
-		tx.Do(wordZremrangebyrank, key, wordOldest, digits(tx, over-1))
+		tx.Do(cmdZremrangebyrank, key, wordOldest, digits(tx, over-1))
 	}
 }
 
 // latest is the highest score in a set of holders, without that of one member, if but is not
 // empty; 0 if none is positive.
 func latest(tx *engine.Tx, key, but []byte) (score int64, ok bool) {
-	v := tx.Do(wordZrevrange, key, wordZero, wordOne, wordWithscores)
+	v := tx.Do(cmdZrevrange, key, wordZero, wordOne, wordWithscores)
 	for range v.Elements() / 2 {
 		member, _ := v.Bulk()
 		b, _ := v.Bulk()
@@ -80,7 +80,7 @@ func semAcquire(tx *engine.Tx) bool {
 		return false
 	}
 	mine, ok1 := held(tx, permits, id)
-	v := tx.Do(wordHmget, key, wordFence, wordHead, wordTail, id, waiter)
+	v := tx.Do(cmdHmget, key, wordFence, wordHead, wordTail, id, waiter)
 	v.Elements()
 	fence, ok2 := optional(&v)
 	queued := !nulls(&v, 2)
@@ -112,14 +112,14 @@ func semAcquire(tx *engine.Tx) bool {
 	}
 	fence = max(fence+1, now)
 	text := digits(tx, fence)
-	tx.Do(wordZadd, permits, digits(tx, now+ttl), id)
-	tx.Do(wordHset, key, wordFence, text, id, text)
+	tx.Do(cmdZadd, permits, digits(tx, now+ttl), id)
+	tx.Do(cmdHset, key, wordFence, text, id, text)
 	if len(label) > 0 {
-		tx.Do(wordHset, key, text, label)
+		tx.Do(cmdHset, key, text, label)
 	}
 	keepMS := keepAfter(tx, max(last, now+ttl, fence), now)
-	tx.Do(wordPexpire, key, keepMS)
-	tx.Do(wordPexpire, permits, keepMS)
+	tx.Do(cmdPexpire, key, keepMS)
+	tx.Do(cmdPexpire, permits, keepMS)
 	answerLock(tx, 1, fence, ttl, label)
 	return true
 }
@@ -138,7 +138,7 @@ func semRelease(tx *engine.Tx) bool {
 	}
 	now := tx.Micros()
 	mine, ok1 := held(tx, permits, id)
-	v := tx.Do(wordHmget, key, wordFence, wordHead, wordTail, id)
+	v := tx.Do(cmdHmget, key, wordFence, wordHead, wordTail, id)
 	v.Elements()
 	fence, ok2 := optional(&v)
 	queued := !nulls(&v, 2)
@@ -161,12 +161,12 @@ func semRelease(tx *engine.Tx) bool {
 	if !ok {
 		return false
 	}
-	tx.Do(wordHdel, key, id, token)
-	tx.Do(wordZadd, permits, digits(tx, -2*now-1), id)
+	tx.Do(cmdHdel, key, id, token)
+	tx.Do(cmdZadd, permits, digits(tx, -2*now-1), id)
 	forget(tx, permits)
 	keepMS := keepAfter(tx, max(last, fence, now), now)
-	tx.Do(wordPexpire, key, keepMS)
-	tx.Do(wordPexpire, permits, keepMS)
+	tx.Do(cmdPexpire, key, keepMS)
+	tx.Do(cmdPexpire, permits, keepMS)
 	answer(tx, 1)
 	return true
 }

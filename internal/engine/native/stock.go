@@ -5,10 +5,10 @@ import (
 )
 
 var (
-	wordZadd   = word("ZADD")
-	wordZrem   = word("ZREM")
-	wordZcard  = word("ZCARD")
-	wordZscore = word("ZSCORE")
+	cmdZadd   = engine.CommandOf("ZADD")
+	cmdZrem   = engine.CommandOf("ZREM")
+	cmdZcard  = engine.CommandOf("ZCARD")
+	cmdZscore = engine.CommandOf("ZSCORE")
 
 	wordTotal     = word("total")
 	wordAvailable = word("available")
@@ -43,7 +43,7 @@ func reserve(tx *engine.Tx) bool {
 		return false
 	}
 	now := tx.Micros()
-	v := tx.Do(wordHmget, tx.Keys[0], wordTotal, wordAvailable, wordSold, wordNext, id)
+	v := tx.Do(cmdHmget, tx.Keys[0], wordTotal, wordAvailable, wordSold, wordNext, id)
 	v.Elements()
 	total, ok1 := optional(&v)
 	available, ok2 := optional(&v)
@@ -65,7 +65,7 @@ func reserve(tx *engine.Tx) bool {
 		}
 		return true
 	}
-	v = tx.Do(wordZscore, tx.Keys[2], id)
+	v = tx.Do(cmdZscore, tx.Keys[2], id)
 	over, ok := optional(&v)
 	switch {
 	case !ok || over <= now && next > 0 && next <= now:
@@ -94,10 +94,10 @@ func reserve(tx *engine.Tx) bool {
 	if len(deadline) != deadlineDigits {
 		return false
 	}
-	tx.Do(wordHset, tx.Keys[0], wordAvailable, digits(tx, available), id, append(digits(tx, n), deadline...))
-	tx.Do(wordZadd, tx.Keys[1], deadline, id)
+	tx.Do(cmdHset, tx.Keys[0], wordAvailable, digits(tx, available), id, append(digits(tx, n), deadline...))
+	tx.Do(cmdZadd, tx.Keys[1], deadline, id)
 	if next == 0 || until < next {
-		tx.Do(wordHset, tx.Keys[0], wordNext, deadline)
+		tx.Do(cmdHset, tx.Keys[0], wordNext, deadline)
 	}
 	answer(tx, 1, n, ttl, available, unsold-available, 0)
 	return true
@@ -114,7 +114,7 @@ func settle(tx *engine.Tx) bool {
 		return false
 	}
 	now := tx.Micros()
-	v := tx.Do(wordHmget, tx.Keys[0], wordAvailable, wordSold, wordTidy, id)
+	v := tx.Do(cmdHmget, tx.Keys[0], wordAvailable, wordSold, wordTidy, id)
 	v.Elements()
 	available, ok1 := optional(&v)
 	sold, ok2 := optional(&v)
@@ -136,7 +136,7 @@ func settle(tx *engine.Tx) bool {
 			return false
 		}
 	} else {
-		v = tx.Do(wordZscore, tx.Keys[2], id)
+		v = tx.Do(cmdZscore, tx.Keys[2], id)
 		over, ok := optional(&v)
 		switch {
 		case !ok:
@@ -155,14 +155,14 @@ func settle(tx *engine.Tx) bool {
 	}
 	if there {
 		if how == 1 {
-			tx.Do(wordHset, tx.Keys[0], wordSold, digits(tx, sold+n))
+			tx.Do(cmdHset, tx.Keys[0], wordSold, digits(tx, sold+n))
 		} else {
-			tx.Do(wordHset, tx.Keys[0], wordAvailable, digits(tx, available+n))
+			tx.Do(cmdHset, tx.Keys[0], wordAvailable, digits(tx, available+n))
 		}
-		tx.Do(wordHdel, tx.Keys[0], id)
-		tx.Do(wordZrem, tx.Keys[1], id)
+		tx.Do(cmdHdel, tx.Keys[0], id)
+		tx.Do(cmdZrem, tx.Keys[1], id)
 	}
-	tx.Do(wordZadd, tx.Keys[2], digits(tx, (now+keepUS)/10*10+how), id)
+	tx.Do(cmdZadd, tx.Keys[2], digits(tx, (now+keepUS)/10*10+how), id)
 	answer(tx, how%4)
 	return true
 }

@@ -7,13 +7,13 @@ import (
 )
 
 var (
-	wordPttl       = word("PTTL")
-	wordPersist    = word("PERSIST")
-	wordUnlink     = word("UNLINK")
-	wordPexpireat  = word("PEXPIREAT")
-	wordHpexpireat = word("HPEXPIREAT")
-	wordFields     = word("FIELDS")
-	wordTwo        = word("2")
+	cmdPttl       = engine.CommandOf("PTTL")
+	cmdPersist    = engine.CommandOf("PERSIST")
+	cmdUnlink     = engine.CommandOf("UNLINK")
+	cmdPexpireat  = engine.CommandOf("PEXPIREAT")
+	cmdHpexpireat = engine.CommandOf("HPEXPIREAT")
+	wordFields    = word("FIELDS")
+	wordTwo       = word("2")
 )
 
 // mostTTL, in ms, keeps a deadline in the six bytes that it has.
@@ -32,14 +32,14 @@ func setField(tx *engine.Tx) bool {
 	}
 	us := tx.Micros()
 	now := us / 1000
-	v := tx.Do(wordZrangebyscore, index, wordZero, digits(tx, now), wordLimit, wordZero, wordTwo)
+	v := tx.Do(cmdZrangebyscore, index, wordZero, digits(tx, now), wordLimit, wordZero, wordTwo)
 	if v.Elements() > 0 {
 		return false
 	}
-	v = tx.Do(wordPttl, hash)
+	v = tx.Do(cmdPttl, hash)
 	left := v.Int()
 	if left == -2 {
-		tx.Do(wordUnlink, index)
+		tx.Do(cmdUnlink, index)
 	}
 	deadline := int64(0)
 	if ttl >= 0 {
@@ -47,18 +47,18 @@ func setField(tx *engine.Tx) bool {
 	}
 	payload := make([]byte, 8, 8+len(value))
 	binary.BigEndian.PutUint64(payload, uint64(deadline)<<16) // and two bytes that say it is in no chunk
-	tx.Do(wordHset, hash, field, append(payload, value...))
+	tx.Do(cmdHset, hash, field, append(payload, value...))
 	text := digits(tx, deadline)
 	switch {
 	case ttl >= 0:
-		tx.Do(wordHpexpireat, hash, text, wordFields, wordOne, field)
+		tx.Do(cmdHpexpireat, hash, text, wordFields, wordOne, field)
 		if left >= 0 && now+left < deadline {
-			tx.Do(wordPexpireat, hash, text)
-			tx.Do(wordPexpireat, index, text)
+			tx.Do(cmdPexpireat, hash, text)
+			tx.Do(cmdPexpireat, index, text)
 		}
 	case left >= 0:
-		tx.Do(wordPersist, hash)
-		tx.Do(wordPersist, index)
+		tx.Do(cmdPersist, hash)
+		tx.Do(cmdPersist, index)
 	}
 	answer(tx, 1, us)
 	return true

@@ -30,7 +30,7 @@ func (q *queue) find(tx *engine.Tx, waiter []byte) (at spot, ok bool) {
 	if len(waiter) == 0 {
 		return spot{}, true
 	}
-	v := tx.Do(wordHget, q.key, waiter)
+	v := tx.Do(cmdHget, q.key, waiter)
 	place, there := v.Bulk()
 	if !there {
 		return spot{}, true
@@ -39,7 +39,7 @@ func (q *queue) find(tx *engine.Tx, waiter []byte) (at spot, ok bool) {
 		return spot{}, false
 	}
 	at = spot{queued: true, waiter: waiter, place: bytes.Clone(place)}
-	v = tx.Do(wordHget, q.key, wordTail)
+	v = tx.Do(cmdHget, q.key, wordTail)
 	end, there := v.Bulk()
 	if !there {
 		return spot{}, false
@@ -47,7 +47,7 @@ func (q *queue) find(tx *engine.Tx, waiter []byte) (at spot, ok bool) {
 	if at.end = bytes.Clone(end); bytes.Equal(at.place, at.end) {
 		return at, true
 	}
-	v = tx.Do(wordHget, q.key, at.end)
+	v = tx.Do(cmdHget, q.key, at.end)
 	last, there := v.Bulk()
 	at.last = bytes.Clone(last)
 	return at, there && isWaiter(last)
@@ -56,12 +56,12 @@ func (q *queue) find(tx *engine.Tx, waiter []byte) (at spot, ok bool) {
 // leave gives the place of a waiter to the last in the queue.
 func (q *queue) leave(tx *engine.Tx, at spot) {
 	if at.last != nil {
-		tx.Do(wordHset, q.key, at.place, at.last, at.last, at.place)
+		tx.Do(cmdHset, q.key, at.place, at.last, at.last, at.place)
 	}
-	tx.Do(wordHdel, q.key, at.end, at.waiter)
-	v := tx.Do(wordHincrby, q.key, wordTail, wordMinus)
+	tx.Do(cmdHdel, q.key, at.end, at.waiter)
+	v := tx.Do(cmdHincrby, q.key, wordTail, wordMinus)
 	if q.tail = v.Int(); q.tail == q.head {
-		tx.Do(wordHdel, q.key, wordHead, wordTail)
+		tx.Do(cmdHdel, q.key, wordHead, wordTail)
 	}
 }
 
@@ -70,14 +70,14 @@ func (q *queue) stop() int64 { return min(q.tail, q.head+mostTries) }
 
 // wakeable reports whether every place that wake may visit has a waiter that it can wake.
 func (q *queue) wakeable(tx *engine.Tx) bool {
-	args := [][]byte{wordHmget, q.key}
+	args := [][]byte{q.key}
 	for place := q.head + 1; place <= q.stop(); place++ {
 		args = append(args, digits(tx, place))
 	}
-	if len(args) == 2 {
+	if len(args) == 1 {
 		return true
 	}
-	v := tx.Do(args...)
+	v := tx.Do(cmdHmget, args...)
 	for range v.Elements() {
 		if waiter, there := v.Bulk(); !there || !isWaiter(waiter) {
 			return false
@@ -92,18 +92,22 @@ func (q *queue) wake(tx *engine.Tx) {
 	for stop := q.stop(); woken == 0 && q.head < stop; {
 		q.head++
 		place := digits(tx, q.head)
-		v := tx.Do(wordHget, q.key, place)
+		v := tx.Do(cmdHget, q.key, place)
 		waiter, _ := v.Bulk()
 		waiter = bytes.Clone(waiter)
-		tx.Do(wordHdel, q.key, place, waiter)
-		publish, channel, _ := bytes.Cut(waiter, wordBlank)
+		tx.Do(cmdHdel, q.key, place, waiter)
+		publish := cmdSpublish
+		channel, shared := bytes.CutPrefix(waiter, wordSpublish)
+		if !shared {
+			publish, channel = cmdPublish, channel[len(wordPublish):]
+		}
 		v = tx.Do(publish, channel, q.key)
 		woken = v.Int()
 	}
 	if q.head == q.tail {
-		tx.Do(wordHdel, q.key, wordHead, wordTail)
+		tx.Do(cmdHdel, q.key, wordHead, wordTail)
 	} else {
-		tx.Do(wordHset, q.key, wordHead, digits(tx, q.head))
+		tx.Do(cmdHset, q.key, wordHead, digits(tx, q.head))
 	}
 }
 

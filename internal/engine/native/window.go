@@ -8,50 +8,40 @@ import (
 )
 
 var (
-	wordGetrange = word("GETRANGE")
-	wordSetrange = word("SETRANGE")
-	wordEight    = word("8")
+	cmdGetrange   = engine.CommandOf("GETRANGE")
+	cmdSetrange   = engine.CommandOf("SETRANGE")
+	wordEight     = word("8")
+	wordHeaderEnd = word("7")
 )
 
 const (
-	ringHeader = 8  // bytes
-	ringBlock  = 64 // slots that are read at once
-	smallRing  = 32 // calls that a ring of their own size holds
+	ringHeader = 8    // bytes
+	ringBlock  = 64   // slots that the script reads at once
+	smallRing  = 32   // calls that a ring of their own size holds
+	mostCalls  = 1024 // of one run
 )
 
 // A ring is a log of calls, as window.lua describes it.
 type ring struct {
 	tx        *engine.Tx
 	head, cap int64
-	from      int64 // the first slot of block
-	block     []byte
-	buf       [ringHeader + 8*ringBlock]byte
-	words     [2][]byte
+	log       []byte
 	odd       bool // the log is none that window.lua writes
 }
 
-// read gets n bytes of the log.
-func (r *ring) read(at, n int64) []byte {
-	lo, hi := appendInt(r.words[0][:0], at), appendInt(r.words[1][:0], at+n-1)
-	v := r.tx.Do(wordGetrange, r.tx.Keys[0], lo, hi)
-	b, _ := v.Bulk()
-	return r.buf[:copy(r.buf[:], b)]
-}
-
-// open reads the header and the first slots.
+// open reads the header by a command, which a user may not be allowed, and looks at the rest in place.
 func (r *ring) open() {
-	r.words = [2][]byte{r.tx.Word(), r.tx.Word()}
-	start := r.read(0, int64(len(r.buf)))
-	if len(start) == 0 {
+	v := r.tx.Do(cmdGetrange, r.tx.Keys[0], wordZero, wordHeaderEnd)
+	if start, _ := v.Bulk(); len(start) == 0 {
 		return
 	}
-	if len(start) < 2*ringHeader {
+	r.log = r.tx.Peek(r.tx.Keys[0])
+	if len(r.log) < 2*ringHeader {
 		r.odd = true
 		return
 	}
-	r.head, r.cap = int64(binary.BigEndian.Uint32(start)), int64(binary.BigEndian.Uint32(start[4:]))
-	r.odd = r.head >= r.cap || r.cap <= ringBlock && int64(len(start)) != ringHeader+8*r.cap
-	r.block = start[ringHeader:]
+	r.head, r.cap = int64(binary.BigEndian.Uint32(r.log)), int64(binary.BigEndian.Uint32(r.log[4:]))
+	r.odd = r.head >= r.cap || r.cap <= ringBlock && int64(len(r.log)) != ringHeader+8*r.cap
 }
 
 // called is when the k-th call from the last was.
@@ -59,17 +49,12 @@ func (r *ring) called(k int64) int64 {
 	if k > r.cap || r.odd {
 		return 0
 	}
-	i := (r.head - k + r.cap) % r.cap
-	if i < r.from || i >= r.from+ringBlock {
-		r.from = i / ringBlock * ringBlock
-		r.block = r.read(ringHeader+8*r.from, 8*ringBlock)
-	}
-	at := 8 * (i - r.from)
-	if at+8 > int64(len(r.block)) {
+	at := ringHeader + 8*((r.head-k+r.cap)%r.cap)
+	if at+8 > int64(len(r.log)) {
 		r.odd = true
 		return 0
 	}
-	us := binary.BigEndian.Uint64(r.block[at:])
+	us := binary.BigEndian.Uint64(r.log[at:])
 	if us > exact {
 		r.odd = true
 		return 0
@@ -90,7 +75,7 @@ func (r *ring) since(limit, us int64) int64 {
 	return is
 }
 
-// window is ratelimit/lua/window.lua. It leaves to Lua to make a large ring larger.
+// window is ratelimit/lua/window.lua.
 func window(tx *engine.Tx) bool {
 	if len(tx.Keys) != 1 || len(tx.Args) < 4 || len(tx.Args)%2 != 0 {
 		return false
@@ -104,14 +89,14 @@ func window(tx *engine.Tx) bool {
 	r.open()
 	last := r.called(1)
 	at, wanted := max(now, last), max(least, 1)
-	var longest, live, by, retry int64
+	var longest, highest, live, by, retry int64
 	left, refusedBy, never := int64(-1), int64(-1), false
 	for i := int64(0); int(2*i+3) < len(tx.Args); i++ {
 		var limit, span int64
 		if !integers(tx.Args[2*i+2:], &limit, &span) || limit < 1 || span < 1 {
 			return false
 		}
-		longest = max(longest, span)
+		longest, highest = max(longest, span), max(highest, limit)
 		is := r.since(limit, at-span)
 		live = max(live, is)
 		if left < 0 || limit-is < left {
@@ -142,40 +127,66 @@ func window(tx *engine.Tx) bool {
 		answer(tx, 0, by, left, retry, max(last+longest-now, 0))
 		return true
 	}
-	size := live + taken
-	if taken > smallRing || size > smallRing && size > r.cap || size <= smallRing && r.cap > ringBlock {
+	if taken > mostCalls {
 		return false
 	}
-	if !r.add(at, taken, live, digits(tx, (at+longest-now+999)/1000)) {
-		return false
+	px := digits(tx, (at+longest-now+999)/1000)
+	if size := live + taken; size <= smallRing || size > r.cap {
+		if !r.renew(at, taken, live, highest, px) {
+			return false
+		}
+	} else {
+		r.add(at, taken, px)
 	}
 	answer(tx, taken, by, left-taken, 0, at+longest-now)
 	return true
 }
 
-// add writes the calls at a time, behind the live calls. It reports false, and writes nothing, if one of these is odd.
-func (r *ring) add(at, taken, live int64, px []byte) bool {
+// slots are those from one index up to another. It reports false if the log has not all of them.
+func (r *ring) slots(from, to int64) (b []byte, ok bool) {
+	if from == to {
+		return nil, true
+	}
+	if int64(len(r.log)) < ringHeader+8*to {
+		return nil, false
+	}
+	return r.log[ringHeader+8*from : ringHeader+8*to], true
+}
+
+// renew writes a ring of the live calls and those at a time, with room for the highest limit at most. It reports false, and
+// writes nothing, if the old ring is odd.
+func (r *ring) renew(at, taken, live, highest int64, px []byte) bool {
+	older := max(live-r.head, 0)
+	first, ok1 := r.slots(r.cap-older, r.cap)
+	second, ok2 := r.slots(r.head-(live-older), r.head)
+	if !ok1 || !ok2 {
+		return false
+	}
+	size := live + taken
+	room := size
+	if size > smallRing {
+		room = max(size, min(highest, size*3/2))
+	}
+	log := make([]byte, 0, ringHeader+8*room)
+	log = binary.BigEndian.AppendUint32(log, uint32(size%room))
+	log = binary.BigEndian.AppendUint32(log, uint32(room))
+	log = append(append(log, first...), second...)
+	for range taken {
+		log = binary.BigEndian.AppendUint64(log, uint64(at))
+	}
+	r.tx.Do(cmdSet, r.tx.Keys[0], log[:cap(log)], wordPX, px)
+	return true
+}
+
+// add writes the calls at a time into the ring, which has room.
+func (r *ring) add(at, taken int64, px []byte) {
 	key := r.tx.Keys[0]
 	calls := bytes.Repeat(binary.BigEndian.AppendUint64(nil, uint64(at)), int(taken))
-	if size := live + taken; size <= smallRing {
-		log := make([]byte, 0, ringHeader+8*smallRing)
-		log = binary.BigEndian.AppendUint32(log, 0) // it is full
-		log = binary.BigEndian.AppendUint32(log, uint32(size))
-		for k := live; k > 0; k-- {
-			log = binary.BigEndian.AppendUint64(log, uint64(r.called(k)))
-		}
-		if r.odd {
-			return false
-		}
-		r.tx.Do(wordSet, key, append(log, calls...), wordPX, px)
-		return true
-	}
 	fit := min(taken, r.cap-r.head)
-	r.tx.Do(wordSetrange, key, digits(r.tx, ringHeader+8*r.head), calls[:8*fit])
+	r.tx.Do(cmdSetrange, key, digits(r.tx, ringHeader+8*r.head), calls[:8*fit])
 	if fit < taken {
-		r.tx.Do(wordSetrange, key, wordEight, calls[8*fit:])
+		r.tx.Do(cmdSetrange, key, wordEight, calls[8*fit:])
 	}
-	r.tx.Do(wordSetrange, key, wordZero, binary.BigEndian.AppendUint32(r.tx.Word(), uint32((r.head+taken)%r.cap)))
-	r.tx.Do(wordPexpire, key, px)
-	return true
+	r.tx.Do(cmdSetrange, key, wordZero, binary.BigEndian.AppendUint32(r.tx.Word(), uint32((r.head+taken)%r.cap)))
+	r.tx.Do(cmdPexpire, key, px)
 }
