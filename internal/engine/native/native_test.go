@@ -261,7 +261,8 @@ func keysOf(name string, suffixes []string) (keys []string) {
 // TestSameAsLua holds each function identical to its Lua: reply, log, messages,
 // keyspace events, what the key is and for how long. Each of them must have
 // done a quarter of the calls itself: the histories below leave them between a
-// third and seven eighths.
+// third and seven eighths. With the race detector, which has nothing to find in a
+// history of one goroutine, they are short.
 func TestSameAsLua(t *testing.T) {
 	var mu sync.Mutex
 	used, called := map[string]int{}, map[string]int{}
@@ -272,8 +273,8 @@ func TestSameAsLua(t *testing.T) {
 				p, watched := picker{randtest.Rand(t)}, randtest.Watch(t)
 				b := newBoth(t)
 				calls, steps := map[string]int{}, h.steps
-				if slow.Race { // which has nothing to find in a history of one goroutine
-					steps /= 4
+				if slow.Race {
+					steps /= 16
 				}
 				for range steps {
 					key := p.of("{k}1", "{k}2", "k3")
@@ -303,9 +304,13 @@ func TestSameAsLua(t *testing.T) {
 			})
 		}
 	})
+	least := 1000
+	if slow.Race {
+		least = 50
+	}
 	for digest := range native.All() {
-		if n := called[digest]; n < 1000 || used[digest] < n/4 {
-			t.Errorf("the function of %s did %d of %d calls, want at least a quarter of at least 1000", digest, used[digest], n)
+		if n := called[digest]; n < least || used[digest] < n/4 {
+			t.Errorf("the function of %s did %d of %d calls, want at least a quarter of at least %d", digest, used[digest], n, least)
 		}
 	}
 }
@@ -335,7 +340,7 @@ func TestSameAsLuaWhenWritesAreRefused(t *testing.T) {
 				p, watched := picker{randtest.Rand(t)}, randtest.Watch(t)
 				b, steps := newBoth(t), 1200
 				if slow.Race {
-					steps /= 4
+					steps /= 10
 				}
 				for step := range steps {
 					key := p.of("{k}1", "{k}2", "k3")
