@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strconv"
@@ -20,28 +21,46 @@ import (
 	"github.com/redoubt-go/redoubt/ratelimit"
 )
 
-// benchEngineSocket measures redoubt serve on the embedded engine beside
-// redis-server.
+// benchEngineSocket measures redoubt serve on the embedded engine beside redis-server, and beside a Valkey if one is given.
 func benchEngineSocket(ctx context.Context, cfg config) error {
-	redisServer, stop, err := startRedis(ctx)
-	if err != nil {
-		return err
+	programs := []string{"redis-server"}
+	if cfg.valkey != "" {
+		programs = append(programs, cfg.valkey)
 	}
-	defer stop()
+	var peers []target
+	for _, program := range programs {
+		peer, stop, err := startServer(ctx, program)
+		if err != nil {
+			return err
+		}
+		defer stop()
+		peer.name = filepath.Base(program)
+		peers = append(peers, peer)
+	}
 	serve, stopServe, err := startServe(ctx)
 	if err != nil {
 		return err
 	}
 	defer stopServe()
-	scripts, err := loadScripts(ctx, redisServer.addr, serve.addr)
+	all := append([]target{serve}, peers...)
+	scripts, err := loadScripts(ctx, all...)
 	if err != nil {
 		return err
 	}
-	redisServer.name = "redis-server"
-	for _, l := range cfg.loads() {
-		for _, c := range append(commands(), scripts...) {
-			serve.words, redisServer.words = c.words, c.words
-			if err := cfg.compareServers(ctx, c.title, l, serve, redisServer); err != nil {
+	for _, c := range append(commands(), scripts...) {
+		if c.data != nil {
+			for _, t := range all {
+				t.words = c.data
+				if _, err := cfg.redisBenchmark(ctx, t, load{50, 16}); err != nil {
+					return err
+				}
+			}
+		}
+		for _, l := range cfg.loads() {
+			for i := range all {
+				all[i].words = c.words
+			}
+			if err := cfg.compareServers(ctx, c.title, l, all[0], all[1:]...); err != nil {
 				return err
 			}
 		}
@@ -52,21 +71,41 @@ func benchEngineSocket(ctx context.Context, cfg config) error {
 type workload struct {
 	title string
 	words []string
+	data  []string // a command that makes what the words read, nil for none
 }
 
-// commands returns the commands of redis-benchmark's own tests.
+// commands returns the commands of redis-benchmark's own tests, and reads of each type.
 func commands() []workload {
-	line := func(title, words string) workload { return workload{title, strings.Fields(words)} }
+	line := func(title, words string) workload { return workload{title: title, words: strings.Fields(words)} }
+	read := func(title, data, words string) workload {
+		return workload{title, strings.Fields(words), strings.Fields(data)}
+	}
 	return []workload{
+		line("PING", "PING"),
 		line("SET", "SET key:__rand_int__ xxx"),
 		line("GET", "GET key:__rand_int__"),
 		line("INCR", "INCR counter:__rand_int__"),
 		line("LPUSH", "LPUSH mylist xxx"),
+		line("RPUSH", "RPUSH mylist xxx"),
 		line("LPOP", "LPOP mylist"),
-		line("HSET", "HSET myhash element:__rand_int__ xxx"),
+		line("RPOP", "RPOP mylist"),
 		line("SADD", "SADD myset element:__rand_int__"),
+		line("HSET", "HSET myhash element:__rand_int__ xxx"),
+		line("SPOP", "SPOP myset"),
 		line("ZADD", "ZADD myzset __rand_int__ element:__rand_int__"),
+		line("ZPOPMIN", "ZPOPMIN myzset"),
+		read("LRANGE of 100", "RPUSH range xxx", "LRANGE range 0 99"),
 		line("MSET of 10 keys", "MSET"+strings.Repeat(" key:__rand_int__ xxx", 10)),
+		line("MGET of 10 keys", "MGET"+strings.Repeat(" key:__rand_int__", 10)),
+		read("HGET", "HSET hash:__rand_int__ a 1 b 2 c 3 d 4 e 5", "HGET hash:__rand_int__ c"),
+		line("HGETALL of 5", "HGETALL hash:__rand_int__"),
+		read("SISMEMBER", "SADD set:__rand_int__ a b c d e", "SISMEMBER set:__rand_int__ c"),
+		line("SMEMBERS of 5", "SMEMBERS set:__rand_int__"),
+		read("ZSCORE", "ZADD zset:__rand_int__ 1 a 2 b 3 c 4 d 5 e", "ZSCORE zset:__rand_int__ c"),
+		line("ZRANGE of 5", "ZRANGE zset:__rand_int__ 0 -1 WITHSCORES"),
+		line("LINDEX", "LINDEX range 50"),
+		read("XADD", "XADD stream * field value", "XADD stream MAXLEN ~ 10000 * field value"),
+		line("XRANGE of 10", "XRANGE stream - + COUNT 10"),
 	}
 }
 
@@ -93,7 +132,7 @@ return order.label`, `1 order:__rand_int__ {"id":42,"items":["book","pen"],"tota
 
 // loadScripts loads the scripts on all servers and returns the commands that
 // run them.
-func loadScripts(ctx context.Context, addrs ...string) ([]workload, error) {
+func loadScripts(ctx context.Context, servers ...target) ([]workload, error) {
 	call, err := ratelimitwire.NewThrottle(15, 30, 60, 1)
 	if err != nil {
 		return nil, err
@@ -111,15 +150,15 @@ func loadScripts(ctx context.Context, addrs ...string) ([]workload, error) {
 	var all []workload
 	for _, s := range sources {
 		digest := ""
-		for _, addr := range addrs {
-			rdb := redis.NewClient(&redis.Options{Addr: addr})
+		for _, t := range servers {
+			rdb := redis.NewClient(&redis.Options{Addr: t.addr})
 			digest, err = rdb.ScriptLoad(ctx, s.source).Result()
 			_ = rdb.Close()
 			if err != nil {
-				return nil, fmt.Errorf("%s at %s: %w", s.title, addr, err)
+				return nil, fmt.Errorf("%s at %s: %w", s.title, t.addr, err)
 			}
 		}
-		all = append(all, workload{s.title, append([]string{"EVALSHA", digest}, strings.Fields(s.args)...)})
+		all = append(all, workload{title: s.title, words: append([]string{"EVALSHA", digest}, strings.Fields(s.args)...)})
 	}
 	return all, nil
 }

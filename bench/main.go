@@ -32,6 +32,7 @@ type config struct {
 	callers  []int
 	chosen   bool // rounds or duration were asked for
 	full     bool
+	valkey   string // a program, "" for none
 	raw      *log.Logger
 	dir      string // of the raw file
 
@@ -82,9 +83,10 @@ func main() {
 	only := flag.String("only", "", "with -suite compare: the suites to measure, with commas; the file keeps its results of the others")
 	from := flag.String("from", "", "with -suite compare: write docs/benchmarks.md from this file of results and measure nothing")
 	note := flag.String("note", "", "with -suite compare: a remark for docs/benchmarks.md")
+	valkey := flag.String("valkey", "", "with -suite engine: a valkey-server to measure too")
 	full := flag.Bool("full", false, "growth with 10,000,000 keys too")
 	flag.Parse()
-	cfg := config{rounds: *rounds, duration: *duration, callers: []int{1, 16, 256}, full: *full, results: &benchmarks.Results{}}
+	cfg := config{rounds: *rounds, duration: *duration, callers: []int{1, 16, 256}, full: *full, valkey: *valkey, results: &benchmarks.Results{}}
 	flag.Visit(func(f *flag.Flag) { cfg.chosen = cfg.chosen || f.Name == "rounds" || f.Name == "duration" })
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()

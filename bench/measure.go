@@ -235,6 +235,11 @@ func medianOf(vs []float64) float64 {
 
 // startRedis starts a redis-server on a free loopback port, with more settings if there are.
 func startRedis(ctx context.Context, settings ...string) (t target, stop func(), err error) {
+	return startServer(ctx, "redis-server", settings...)
+}
+
+// startServer is startRedis for a program that has the settings of redis-server.
+func startServer(ctx context.Context, program string, settings ...string) (t target, stop func(), err error) {
 	if t.addr, err = freeAddr(ctx); err != nil {
 		return target{}, nil, err
 	}
@@ -243,7 +248,7 @@ func startRedis(ctx context.Context, settings ...string) (t target, stop func(),
 	if err != nil {
 		return target{}, nil, err
 	}
-	cmd := exec.CommandContext(ctx, "redis-server", append([]string{"--port", port, "--bind", "127.0.0.1", "--save", "", "--dir", dir}, settings...)...)
+	cmd := exec.CommandContext(ctx, program, append([]string{"--port", port, "--bind", "127.0.0.1", "--save", "", "--dir", dir}, settings...)...)
 	if err := cmd.Start(); err != nil {
 		return target{}, nil, err
 	}

@@ -35,8 +35,8 @@ func benchPollers(ctx context.Context, cfg config) error {
 	all = append(all, serve)
 	for _, pipeline := range []int{1, 16} {
 		for _, w := range []workload{
-			{"PING", []string{"PING"}},
-			{"GET", []string{"GET", "key:__rand_int__"}},
+			{title: "PING", words: []string{"PING"}},
+			{title: "GET", words: []string{"GET", "key:__rand_int__"}},
 		} {
 			if err := cfg.comparePollers(ctx, w, load{50, pipeline}, all); err != nil {
 				return err

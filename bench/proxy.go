@@ -59,9 +59,9 @@ func (c config) proxyPool(ctx context.Context, servers []target) (missed []strin
 	mset := "MSET" + strings.Repeat(" key:__rand_int__ xxx", 10)
 	for _, l := range c.loads() {
 		for _, w := range []workload{
-			{"SET", []string{"SET", "key:__rand_int__", "xxx"}},
-			{"GET", []string{"GET", "key:__rand_int__"}},
-			{"MSET of 10", strings.Fields(mset)},
+			{title: "SET", words: []string{"SET", "key:__rand_int__", "xxx"}},
+			{title: "GET", words: []string{"GET", "key:__rand_int__"}},
+			{title: "MSET of 10", words: strings.Fields(mset)},
 		} {
 			title := fmt.Sprintf("%s, %d back ends", w.title, len(servers))
 			cell, err := c.proxyCell(title, l, all, func(t target) (result, error) {

@@ -94,36 +94,41 @@ func (c config) loads() []load {
 	return all
 }
 
-// compareServers measures two servers in turn, ours and the peer.
-func (c config) compareServers(ctx context.Context, title string, l load, ours, theirs target) error {
-	var ratios []float64
-	var results [2][]result
+// compareServers measures servers in turn, ours and the peers.
+func (c config) compareServers(ctx context.Context, title string, l load, ours target, peers ...target) error {
+	all := append([]target{ours}, peers...)
+	names := []string{"redoubt serve"}
+	for _, p := range peers {
+		names = append(names, p.name)
+	}
+	results := make([][]result, len(all))
+	ratios, late := make([][]float64, len(all)), make([][]float64, len(all)) // of ours to each
 	for round := range c.rounds {
-		var rs [2]result
+		rs := make([]result, len(all))
 		for i := range rs {
-			k := (i + round) % 2 // another one is first in each round
-			t := []target{ours, theirs}[k]
-			c.progress("%s -c %d -P %d, round %d of %d, %s", title, l.clients, l.pipeline, round+1, c.rounds, t.name)
-			r, err := c.redisBenchmark(ctx, t, l)
+			k := (i + round) % len(rs) // another one is first in each round
+			c.progress("%s -c %d -P %d, round %d of %d, %s", title, l.clients, l.pipeline, round+1, c.rounds, all[k].name)
+			r, err := c.redisBenchmark(ctx, all[k], l)
 			if err != nil {
 				return err
 			}
 			rs[k] = r
 			results[k] = append(results[k], r)
+			c.raw.Printf("raw\t%s\t-c %d -P %d\t%s %.0f/s p50 %s p99 %s ms %.2f us", title, l.clients, l.pipeline, all[k].name, r.perSecond, r.p50, r.p99, r.cpu)
 		}
-		a, b := rs[0], rs[1]
-		c.raw.Printf("raw\t%s\t-c %d -P %d\t%s %.0f/s p50 %s p99 %s ms %.2f us\t%s %.0f/s p50 %s p99 %s ms %.2f us",
-			title, l.clients, l.pipeline, ours.name, a.perSecond, a.p50, a.p99, a.cpu, theirs.name, b.perSecond, b.p50, b.p99, b.cpu)
-		ratios = append(ratios, a.perSecond/b.perSecond)
+		for k, r := range rs {
+			ratios[k] = append(ratios[k], rs[0].perSecond/r.perSecond)
+			late[k] = append(late[k], rs[0].p99ms()/r.p99ms())
+		}
 	}
 	c.progress("")
-	name := fmt.Sprintf("%s, pipeline of %d", title, l.pipeline)
-	c.recordRounds(name, l.clients, "op/s", []string{"redoubt serve", theirs.name}, figures(results[:], func(r result) float64 { return r.perSecond }))
 	rate := func(r result) float64 { return r.perSecond }
-	cpu := func(r result) float64 { return r.cpu }
-	c.printf("%-44s -c %-3d -P %-2d  %s %8.0f/s %6.2f us/command  %s %8.0f/s %6.2f us/command  ratio %.2f",
-		title, l.clients, l.pipeline, ours.name, median(results[0], rate), median(results[0], cpu),
-		theirs.name, median(results[1], rate), median(results[1], cpu), medianOf(ratios))
+	c.recordRounds(fmt.Sprintf("%s, pipeline of %d", title, l.pipeline), l.clients, "op/s", names, figures(results, rate))
+	for k, t := range all {
+		c.printf("%-44s -c %-3d -P %-2d  %-14s %8.0f/s  p99 %7.3f ms  %6.2f us/command  ours/this %.2f  p99 %.2f",
+			title, l.clients, l.pipeline, t.name, median(results[k], rate), median(results[k], result.p99ms),
+			median(results[k], func(r result) float64 { return r.cpu }), medianOf(ratios[k]), medianOf(late[k]))
+	}
 	return nil
 }
 
