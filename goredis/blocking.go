@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/internal/conn"
 )
 
 // blockerLinger is how long a connection for blocking commands is kept for the
@@ -53,7 +54,7 @@ func (c *Conn) block(ctx context.Context, it *item) redoubt.Reply {
 }
 
 func (c *Conn) runBlocking(ctx context.Context, it *item) {
-	var p pauses
+	var p conn.Pauses
 	for {
 		it.prepare(ctx)
 		if c.single != nil {
@@ -78,10 +79,10 @@ func (c *Conn) runBlocking(ctx context.Context, it *item) {
 		}
 		err := ctx.Err()
 		if err == nil && v == sendLater {
-			err = p.wait(ctx)
+			err = p.Wait(ctx)
 		}
 		if err != nil {
-			it.fail(stopped(err, it.err))
+			it.fail(conn.Stopped(err, it.err))
 			return
 		}
 	}

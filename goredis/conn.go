@@ -9,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/internal/conn"
 )
 
 // ErrUnsupportedClient is matched by [Wrap]'s error for a client that can't
@@ -35,9 +36,9 @@ type Conn struct {
 
 	sentinel bool // single asks Sentinels where the master is
 
-	loads     loads
+	loads     conn.Loads[loadKey]
 	blockers  blockers
-	hubs      hubs
+	hubs      conn.Hubs
 	warm      warmth
 	dedicated dedicated
 	unmerged  atomic.Bool // the server doesn't take commands that are merged
@@ -84,7 +85,7 @@ func Wrap(rdb redis.UniversalClient) (*Conn, error) {
 
 func newConn() *Conn {
 	c := new(Conn)
-	c.hubs.conn = c
+	c.hubs.Package, c.hubs.Client = "goredis", hubClient{c}
 	return c
 }
 

@@ -5,6 +5,8 @@ import (
 	"sync"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/redoubt-go/redoubt/internal/conn"
 )
 
 // maxDedicated is how many connections there are for calls of their own: a [redoubt.Client] has as many calls
@@ -105,9 +107,9 @@ func (c *Conn) runOn(ctx context.Context, it *item, v verdict) {
 		c.loadMissed(ctx, []*item{it})
 	}
 	if v == sendLater {
-		var p pauses
-		if err := p.wait(ctx); err != nil {
-			it.fail(stopped(err, it.err))
+		var p conn.Pauses
+		if err := p.Wait(ctx); err != nil {
+			it.fail(conn.Stopped(err, it.err))
 			return
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/internal/conn"
 	"github.com/redoubt-go/redoubt/internal/redisurl"
 	"github.com/redoubt-go/redoubt/internal/scheme"
 )
@@ -94,7 +95,7 @@ func Open(ctx context.Context, url string) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	bounded, cancel := context.WithTimeout(ctx, giveUpAfter)
+	bounded, cancel := context.WithTimeout(ctx, conn.GiveUpAfter)
 	defer cancel()
 	c, err := t.connect(bounded)
 	if err == nil {
@@ -143,7 +144,7 @@ func init() {
 // Close closes the client and ends all subscriptions. It may be called more
 // than once.
 func (c *Client) Close() error {
-	c.hubs.close()
+	c.hubs.Close()
 	c.blockers.close()
 	c.dedicated.close()
 	if err := c.rdb.Close(); err != nil && err != redis.ErrClosed { //nolint:errorlint // go-redis returns it bare

@@ -16,6 +16,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/internal/conn"
 )
 
 // ringPatience is how long Subscribe waits for shards that don't answer. A later subscription is told as a
@@ -195,7 +196,7 @@ func (r *ring) subscribe(ctx context.Context, channel string, sharded bool, on f
 	first := make(chan error, len(r.shards))
 	for _, shard := range r.shards {
 		go func() {
-			var p pauses
+			p := conn.Pauses{Endless: true} // life ends it
 			for late := false; life.Err() == nil; late = true {
 				stop, err := shard.Subscribe(life, channel, false, one)
 				if !late {
@@ -212,8 +213,7 @@ func (r *ring) subscribe(ctx context.Context, channel string, sharded bool, on f
 				if errors.Is(err, redis.ErrClosed) {
 					return
 				}
-				p.until = time.Now().Add(time.Hour) // life ends it
-				_ = p.wait(life)
+				_ = p.Wait(life)
 			}
 		}()
 	}

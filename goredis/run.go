@@ -4,32 +4,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"strings"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/internal/conn"
 )
 
 const (
-	// giveUpAfter bounds the resending of what the server did not run when the
-	// context has no deadline. It covers a usual Sentinel failover.
-	giveUpAfter = 10 * time.Second
 	// maxResends bounds the resending of ReadOnly and Idempotent commands whose
 	// replies were lost.
 	maxResends = 3
-	// maxLoads is how often a script is loaded for one command that keeps
-	// missing it; then its text is sent.
-	maxLoads = 2
-
 	// maxClosed is how many closed clients a command may be led to on a
 	// cluster before the whole client is taken to be closed.
 	maxClosed = 5
-
-	minPause = 2 * time.Millisecond
-	maxPause = 250 * time.Millisecond
 )
 
 // A verdict is what is to be done with an item after an attempt.
@@ -44,7 +33,7 @@ const (
 // run gives every item a reply. It returns early only when ctx ends between two
 // attempts; while go-redis waits for a reply it waits too.
 func (c *Conn) run(ctx context.Context, items ...*item) {
-	var p pauses
+	var p conn.Pauses
 	for {
 		c.send(ctx, items)
 		items = c.judgeAll(ctx, items, &p)
@@ -52,12 +41,12 @@ func (c *Conn) run(ctx context.Context, items ...*item) {
 			return
 		}
 		err := ctx.Err()
-		if err == nil && p.due {
-			err = p.wait(ctx)
+		if err == nil && p.Due {
+			err = p.Wait(ctx)
 		}
 		if err != nil {
 			for _, it := range items {
-				it.fail(stopped(err, it.err))
+				it.fail(conn.Stopped(err, it.err))
 			}
 			return
 		}
@@ -65,9 +54,9 @@ func (c *Conn) run(ctx context.Context, items ...*item) {
 }
 
 // judgeAll settles what it can, loads the scripts that were missed, and returns
-// the items to be sent again. p.due is set when a pause must come first.
-func (c *Conn) judgeAll(ctx context.Context, items []*item, p *pauses) []*item {
-	p.due = false
+// the items to be sent again. p.Due is set when a pause must come first.
+func (c *Conn) judgeAll(ctx context.Context, items []*item, p *conn.Pauses) []*item {
+	p.Due = false
 	again := items[:0:0]
 	missed := false
 	for _, it := range items {
@@ -75,7 +64,7 @@ func (c *Conn) judgeAll(ctx context.Context, items []*item, p *pauses) []*item {
 		case finished:
 			continue
 		case sendLater:
-			p.due = true
+			p.Due = true
 		case sendNow:
 			missed = missed || it.missed
 		}
@@ -108,7 +97,7 @@ func (c *Conn) judge(ctx context.Context, it *item) verdict {
 
 // judgeLost is for an attempt whose reply is lost.
 func (c *Conn) judgeLost(ctx context.Context, it *item) verdict {
-	if err := ended(ctx); err != nil {
+	if err := conn.Ended(ctx); err != nil {
 		it.mayHaveRun = true
 		it.fail(err)
 		return finished
@@ -159,14 +148,14 @@ func (c *Conn) judgeServerError(ctx context.Context, it *item, se redoubt.Server
 			it.notRun()
 			c.refresh()
 			return sendLater
-		case lostBehind(se):
+		case conn.ReplyLost(se):
 			return c.judgeLost(ctx, it)
-		case unsentBehind(se) && it.several:
+		case conn.NotSent(se) && it.several:
 			return c.judgeLost(ctx, it) // other parts of it may have run
-		case unsentBehind(se):
+		case conn.NotSent(se):
 			it.notRun()
 			return sendLater
-		case downBehind(se):
+		case conn.BackendDown(se):
 			it.mayHaveRun = it.mayHaveRun || it.several
 			it.notRun()
 			it.fail(fmt.Errorf("%w: %w", redoubt.ErrUnavailable, se))
@@ -183,8 +172,8 @@ func (c *Conn) judgeServerError(ctx context.Context, it *item, se redoubt.Server
 // connection could be had.
 func (c *Conn) judgeUnsent(ctx context.Context, it *item) verdict {
 	it.notRun()
-	if err := ended(ctx); err != nil {
-		it.fail(stopped(err, it.err))
+	if err := conn.Ended(ctx); err != nil {
+		it.fail(conn.Stopped(err, it.err))
 		return finished
 	}
 	if errors.Is(it.err, redis.ErrClosed) {
@@ -199,73 +188,10 @@ func (c *Conn) judgeUnsent(ctx context.Context, it *item) verdict {
 	return sendLater
 }
 
-// stopped is the error of an item whose attempts ended with err after cause.
-func stopped(err, cause error) error {
-	switch {
-	case errors.Is(err, errGaveUp):
-		return cause
-	case cause == nil, errors.Is(cause, err):
-		return err
-	}
-	return fmt.Errorf("%w; last: %w", err, cause)
-}
-
 // refresh has the ClusterClient look up the slots again, in the background and
 // at most a few times a second.
 func (c *Conn) refresh() {
 	if c.cluster != nil {
 		c.cluster.ReloadState(context.Background())
-	}
-}
-
-// ended is ctx.Err(), and also notices a deadline that has passed although the
-// context's timer is late or, as in a context that only names a deadline, will
-// never fire.
-func ended(ctx context.Context) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	if d, ok := ctx.Deadline(); ok && !time.Now().Before(d) {
-		return context.DeadlineExceeded
-	}
-	return nil
-}
-
-// errGaveUp ends the resending for a context without a deadline.
-var errGaveUp = errors.New("goredis: gave up")
-
-// pauses are the growing, jittered waits between attempts.
-type pauses struct {
-	due   bool
-	n     int
-	until time.Time // when to give up
-}
-
-// wait waits for the next attempt. It returns the reason when there is none.
-func (p *pauses) wait(ctx context.Context) error {
-	now := time.Now()
-	deadline, bounded := ctx.Deadline()
-	if p.until.IsZero() {
-		p.until = now.Add(giveUpAfter)
-	}
-	d := min(minPause<<p.n, maxPause)
-	d = d/2 + rand.N(d/2) //nolint:gosec // jitter
-	if d < maxPause/2 {
-		p.n++
-	}
-	var reason error
-	switch {
-	case bounded && !now.Add(d).Before(deadline):
-		d, reason = max(deadline.Sub(now), 0), context.DeadlineExceeded
-	case !bounded && now.After(p.until):
-		return errGaveUp
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return reason
-	case <-ctx.Done():
-		return ctx.Err()
 	}
 }

@@ -2,33 +2,15 @@ package goredis
 
 import (
 	"context"
-	"sync"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/internal/conn"
 )
-
-// loadTimeout bounds one SCRIPT LOAD, which goes on for others when the caller
-// that began it has left.
-const loadTimeout = 5 * time.Second
-
-// loads are the SCRIPT LOADs under way, so that many callers that miss a script
-// at the same time load it once.
-type loads struct {
-	mu sync.Mutex
-	m  map[loadKey]*load
-}
 
 type loadKey struct {
 	node   *redis.Client
 	digest string
-}
-
-type load struct {
-	done chan struct{}
-	err  error
 }
 
 // loadMissed loads the scripts that items missed, each on the node that missed
@@ -41,41 +23,18 @@ func (c *Conn) loadMissed(ctx context.Context, items []*item) {
 			continue
 		}
 		it.loads++
-		if it.node == nil || it.loads > maxLoads {
+		if it.node == nil || it.loads > conn.MaxLoads {
 			it.eval = true
 			continue
 		}
 		key := loadKey{it.node, it.script.Digest()}
 		err, known := loaded[key]
 		if !known {
-			err = c.load(ctx, key, it.script)
+			err = c.loads.Do(ctx, key, func(ctx context.Context) error {
+				return it.node.ScriptLoad(ctx, it.script.Source()).Err()
+			})
 			loaded[key] = err
 		}
 		it.eval = err != nil
 	}
-}
-
-func (c *Conn) load(ctx context.Context, key loadKey, s *redoubt.Script) error {
-	c.loads.mu.Lock()
-	if l := c.loads.m[key]; l != nil {
-		c.loads.mu.Unlock()
-		<-l.done
-		return l.err
-	}
-	l := &load{done: make(chan struct{})}
-	if c.loads.m == nil {
-		c.loads.m = make(map[loadKey]*load)
-	}
-	c.loads.m[key] = l
-	c.loads.mu.Unlock()
-
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), loadTimeout)
-	l.err = key.node.ScriptLoad(ctx, s.Source()).Err()
-	cancel()
-
-	c.loads.mu.Lock()
-	delete(c.loads.m, key)
-	c.loads.mu.Unlock()
-	close(l.done)
-	return l.err
 }

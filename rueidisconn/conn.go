@@ -9,6 +9,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/internal/conn"
 )
 
 // ErrUnsupportedClient is matched by [Wrap]'s error for a client that can't carry coordination.
@@ -25,8 +26,8 @@ var (
 type Conn struct {
 	client rueidis.Client
 	slots  *slots // nil elsewhere than on a cluster
-	loads  loads
-	hubs   hubs
+	loads  conn.Loads[loadKey]
+	hubs   conn.Hubs
 	// asks is set once the client has asked the context of a command: see gate. Until then each failed command
 	// counts as sent, because a wrapped client may hide the context.
 	asks atomic.Bool
@@ -52,7 +53,7 @@ func Wrap(client rueidis.Client) (*Conn, error) {
 
 func newConn(client rueidis.Client) *Conn {
 	c := &Conn{client: client}
-	c.hubs.conn = c
+	c.hubs.Package, c.hubs.Client = "rueidisconn", hubClient{c}
 	return c
 }
 
@@ -100,7 +101,7 @@ func (c *Conn) Pipeline(ctx context.Context, cmds []redoubt.Cmd) []redoubt.Reply
 
 // fly gives every item of f a reply, at the latest when ctx ends.
 func (c *Conn) fly(ctx context.Context, f *flight) {
-	if err := ended(ctx); err != nil {
+	if err := conn.Ended(ctx); err != nil {
 		f.leave(err)
 		return
 	}

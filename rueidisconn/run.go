@@ -4,31 +4,22 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/redis/rueidis"
 
 	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/internal/conn"
 )
 
 const (
-	// giveUpAfter bounds the resending of what the server did not run when the context has no deadline. It
-	// covers a usual Sentinel failover.
-	giveUpAfter = 10 * time.Second
 	// maxResends bounds the resending of ReadOnly and Idempotent commands whose replies were lost.
 	maxResends = 3
-	// maxLoads is how often a script is loaded for one command that keeps missing it; then its text is sent.
-	maxLoads = 2
 	// maxClosed is how many closed connections a command may be led to before the client is taken to be
 	// closed: with Sentinel and on a cluster rueidis closes the connections to servers that have left.
 	maxClosed = 5
-
-	minPause = 2 * time.Millisecond
-	maxPause = 250 * time.Millisecond
 )
 
 // A verdict is what is to be done with an item after an attempt.
@@ -51,19 +42,19 @@ func (c *Conn) run(ctx context.Context, f *flight) {
 		}
 		items = append(items, it)
 	}
-	var p pauses
+	var p conn.Pauses
 	for len(items) > 0 {
 		items = c.attempt(ctx, f, items, &p)
 		if len(items) == 0 {
 			return
 		}
 		err := ctx.Err()
-		if err == nil && p.due {
-			err = p.wait(ctx)
+		if err == nil && p.Due {
+			err = p.Wait(ctx)
 		}
 		if err != nil {
 			for _, it := range items {
-				f.fail(it, stopped(err, it.err))
+				f.fail(it, conn.Stopped(err, it.err))
 			}
 			return
 		}
@@ -71,16 +62,16 @@ func (c *Conn) run(ctx context.Context, f *flight) {
 }
 
 // attempt sends the items, settles what it can, loads the scripts that were missed, and returns the items to
-// be sent again. p.due is set when a pause must come first.
-func (c *Conn) attempt(ctx context.Context, f *flight, items []*item, p *pauses) (again []*item) {
-	p.due = false
+// be sent again. p.Due is set when a pause must come first.
+func (c *Conn) attempt(ctx context.Context, f *flight, items []*item, p *conn.Pauses) (again []*item) {
+	p.Due = false
 	missed := false
 	for _, v := range c.send(ctx, f, items) {
 		switch v.verdict {
 		case finished:
 			continue
 		case sendLater:
-			p.due = true
+			p.Due = true
 		case sendNow:
 			missed = missed || v.item.missed
 		}
@@ -196,7 +187,7 @@ func isDial(err error) bool {
 // judgeLost is for an attempt whose reply is lost.
 func (c *Conn) judgeLost(ctx context.Context, f *flight, it *item) verdict {
 	f.lost(it)
-	if err := ended(ctx); err != nil {
+	if err := conn.Ended(ctx); err != nil {
 		f.fail(it, err)
 		return finished
 	}
@@ -245,14 +236,14 @@ func (c *Conn) judgeServerError(ctx context.Context, f *flight, it *item, se red
 			f.notRun(it)
 			c.refresh()
 			return sendLater
-		case lostBehind(se):
+		case conn.ReplyLost(se):
 			return c.judgeLost(ctx, f, it)
-		case unsentBehind(se) && it.several:
+		case conn.NotSent(se) && it.several:
 			return c.judgeLost(ctx, f, it) // other parts of it may have run
-		case unsentBehind(se):
+		case conn.NotSent(se):
 			f.notRun(it)
 			return sendLater
-		case downBehind(se):
+		case conn.BackendDown(se):
 			if it.several {
 				f.lost(it)
 			}
@@ -268,8 +259,8 @@ func (c *Conn) judgeServerError(ctx context.Context, f *flight, it *item, se red
 // judgeUnsent is for an attempt that reached no server.
 func (c *Conn) judgeUnsent(ctx context.Context, f *flight, it *item) verdict {
 	f.notRun(it)
-	if err := ended(ctx); err != nil {
-		f.fail(it, stopped(err, it.err))
+	if err := conn.Ended(ctx); err != nil {
+		f.fail(it, conn.Stopped(err, it.err))
 		return finished
 	}
 	if errors.Is(it.err, rueidis.ErrClosing) {
@@ -280,66 +271,4 @@ func (c *Conn) judgeUnsent(ctx context.Context, f *flight, it *item) verdict {
 	}
 	c.refresh() // the node may have died, and a replica have followed it
 	return sendLater
-}
-
-// stopped is the error of an item whose attempts ended with err after cause.
-func stopped(err, cause error) error {
-	switch {
-	case errors.Is(err, errGaveUp):
-		return cause
-	case cause == nil, errors.Is(cause, err):
-		return err
-	}
-	return fmt.Errorf("%w; last: %w", err, cause)
-}
-
-// ended is ctx.Err(), and also notices a deadline that has passed although the context's timer is late or,
-// as in a context that only names a deadline, will never fire.
-func ended(ctx context.Context) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	if d, ok := ctx.Deadline(); ok && !time.Now().Before(d) {
-		return context.DeadlineExceeded
-	}
-	return nil
-}
-
-// errGaveUp ends the resending for a context without a deadline.
-var errGaveUp = errors.New("rueidisconn: gave up")
-
-// pauses are the growing, jittered waits between attempts.
-type pauses struct {
-	due   bool
-	n     int
-	until time.Time // when to give up
-}
-
-// wait waits for the next attempt. It returns the reason when there is none.
-func (p *pauses) wait(ctx context.Context) error {
-	now := time.Now()
-	deadline, bounded := ctx.Deadline()
-	if p.until.IsZero() {
-		p.until = now.Add(giveUpAfter)
-	}
-	d := min(minPause<<p.n, maxPause)
-	d = d/2 + rand.N(d/2) //nolint:gosec // jitter
-	if d < maxPause/2 {
-		p.n++
-	}
-	var reason error
-	switch {
-	case bounded && !now.Add(d).Before(deadline):
-		d, reason = max(deadline.Sub(now), 0), context.DeadlineExceeded
-	case !bounded && now.After(p.until):
-		return errGaveUp
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return reason
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

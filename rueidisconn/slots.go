@@ -16,6 +16,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/redoubt-go/redoubt"
+	"github.com/redoubt-go/redoubt/internal/conn"
 )
 
 const (
@@ -248,7 +249,7 @@ func (c *Conn) Primaries(ctx context.Context) ([]redoubt.Conn, error) {
 
 // fresh looks at the cluster until rueidis knows all of its primaries.
 func (s *slots) fresh(ctx context.Context) (*table, error) {
-	var p pauses
+	var p conn.Pauses
 	for {
 		looked := make(chan error, 1)
 		go func() {
@@ -271,8 +272,8 @@ func (s *slots) fresh(ctx context.Context) (*table, error) {
 			err = fmt.Errorf("rueidisconn: the client does not know the primary %s yet", t.nodes[unknown].addr)
 			s.introduce(ctx, t.nodes[unknown])
 		}
-		if end := p.wait(ctx); end != nil {
-			return nil, stopped(end, err)
+		if end := p.Wait(ctx); end != nil {
+			return nil, conn.Stopped(end, err)
 		}
 	}
 }
