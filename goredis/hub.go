@@ -254,8 +254,8 @@ func (s *session) confirmed(word *redis.Subscription) error {
 			s.hub.Deliver(ch, "", true)
 			s.mu.Lock()
 		}
-	case "sunsubscribe":
-		if asked, _ := answered(s.unsubscribing, word.Channel); !asked && ch != nil {
+	case "unsubscribe", "sunsubscribe":
+		if asked, _ := answered(s.unsubscribing, word.Channel); !asked && ch != nil && word.Kind == "sunsubscribe" {
 			return redoubt.ServerError("MOVED the server ended the subscription: the slot has moved")
 		}
 	}

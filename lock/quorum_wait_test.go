@@ -3,12 +3,14 @@ package lock_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 
 	"github.com/redoubt-go/redoubt"
@@ -141,18 +143,29 @@ func TestQuorumCancelledWaitsLeaveNothing(t *testing.T) {
 	eachMasters(t, 3, func(t *testing.T, m *masters) {
 		lease := try(t, m.quorum(false, lock.Options{}), "lock")
 		q := m.quorum(false, lock.Options{TTL: time.Hour})
-		cancelled := func(after time.Duration) {
-			ctx, cancel := context.WithTimeout(t.Context(), after)
-			defer cancel()
-			if _, err := q.Acquire(ctx, "lock"); !errors.Is(err, context.DeadlineExceeded) {
+		var wg sync.WaitGroup
+		wait := func(ctx context.Context) {
+			if _, err := q.Acquire(ctx, "lock"); !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) {
 				t.Errorf("Acquire returned %v", err)
 			}
 		}
-		cancelled(50 * time.Millisecond)
+		first, cancel := context.WithCancel(t.Context())
+		wg.Go(func() { wait(first) })
+		eventually(t, "the clients listen, which they do until they are closed", func() bool {
+			return !slices.ContainsFunc(m.rdbs, func(rdb *redis.Client) bool {
+				channels, err := rdb.PubSubChannels(t.Context(), "*").Result()
+				return err != nil || len(channels) == 0
+			})
+		})
+		cancel()
+		wg.Wait()
 		before := goleak.IgnoreCurrent()
-		var wg sync.WaitGroup
 		for i := range 100 {
-			wg.Go(func() { cancelled(time.Duration(i%20) * time.Millisecond) })
+			wg.Go(func() {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i%20)*time.Millisecond)
+				defer cancel()
+				wait(ctx)
+			})
 		}
 		wg.Wait()
 		eventually(t, "nobody is queued", func() bool { return m.queued() == 0 })
@@ -161,7 +174,13 @@ func TestQuorumCancelledWaitsLeaveNothing(t *testing.T) {
 		must(t, err)
 		must(t, got.Release(t.Context()))
 		if m.servers != nil { // otherwise their goroutines are in this process
-			eventually(t, "no goroutine is left", func() bool { return goleak.Find(before) == nil })
+			var left error
+			defer func() {
+				if left != nil {
+					t.Log(left)
+				}
+			}()
+			eventually(t, "no goroutine is left", func() bool { left = goleak.Find(before); return left == nil })
 		}
 	})
 }
