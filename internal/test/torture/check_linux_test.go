@@ -35,7 +35,7 @@ type effects struct {
 // judge checks a history.
 func judge(h *history, by effects) *verdict {
 	v := &verdict{}
-	for primitive, model := range map[string]porcupine.Model{locks: lockModel, fair: lockModel, semaphores: semaphoreModel} {
+	for primitive, model := range map[string]porcupine.Model{locks: lockModel, fair: lockModel, quorums: lockModel, semaphores: semaphoreModel} {
 		if by.lossy || by.forward > 0 { // A step forward ends leases early.
 			model = tokenModel
 		}
@@ -50,7 +50,9 @@ func judge(h *history, by effects) *verdict {
 		return v
 	}
 	for name, events := range h.of(fair) {
-		v.order(name, events)
+		if events = trials(events); len(events) > 0 {
+			v.linear(fair, name, fairModel, events)
+		}
 	}
 	for name, events := range h.of(register) {
 		v.linear(register, name, registerModel, events)
@@ -65,9 +67,13 @@ func judge(h *history, by effects) *verdict {
 	for name, events := range h.of(limits) {
 		v.limit(name, events, by)
 	}
-	for name, events := range h.of(caches) {
-		v.cache(name, events)
+	for name, events := range h.of(visits) {
+		v.linear(visits, name, pageModel, events)
 	}
+	for name, events := range h.of(positions) {
+		v.linear(positions, name, positionModel, changes(events))
+	}
+	v.caches(h.of(caches))
 	return v
 }
 
@@ -78,31 +84,6 @@ func (v *verdict) sold(name string, events []event) {
 		if e.What == counted && e.Return != 0 && (e.N < 0 || e.M < 0 || e.N+e.M > stockUnits) {
 			v.fault(stocks, name, "of %d units are %d on sale and %d sold: %v", stockUnits, e.N, e.M, events)
 			return
-		}
-	}
-}
-
-// order checks that waiters of a fair lock were served in their order.
-func (v *verdict) order(name string, events []event) {
-	for _, e := range events {
-		if e.What == queued && e.N >= e.M {
-			v.fault(fair, name, "the second waiter was served before the first: %v", events)
-		}
-	}
-}
-
-// cache checks that no Get gave a value from before an acknowledged invalidation that came before the Get.
-func (v *verdict) cache(name string, events []event) {
-	v.judged++
-	for _, e := range events {
-		if e.What != got || e.Return == 0 {
-			continue
-		}
-		for _, i := range events {
-			if i.What == invalidated && i.Return != 0 && i.Return < e.Call && i.N > e.N {
-				v.fault(caches, name, "a Get gave a value that was invalidated: %v, after %v", e, i)
-				return
-			}
 		}
 	}
 }
@@ -148,7 +129,7 @@ func leases(events []event) (out []event) {
 	}
 	for _, e := range events {
 		switch {
-		case e.Return == 0 && e.What != ended, e.What == queued:
+		case e.Return == 0 && e.What != ended, e.What == arrived:
 			continue
 		case e.What == held && e.N != 0 && known[e.N].N == 0:
 			e.What = strange

@@ -52,7 +52,7 @@ func newCrew(s *site, seed uint64, tag string) *crew {
 // hire starts a worker in a place.
 func (c *crew) hire(i int) {
 	c.hired++
-	o, err := json.Marshal(orders{Worker: c.hired, Door: doors[i], URL: c.s.url(i), Binary: c.s.binary, Renew: i%2 == 0, Tag: c.tag, Seed: c.seed, Began: c.began, Dir: c.dir})
+	o, err := json.Marshal(orders{Worker: c.hired, Door: doors[i], URL: c.s.url(i), Masters: c.s.masters, Binary: c.s.binary, Renew: i%2 == 0, Tag: c.tag, Seed: c.seed, Began: c.began, Dir: c.dir})
 	must(c.s.t, err)
 	self, err := os.Executable()
 	must(c.s.t, err)
@@ -109,7 +109,7 @@ func (c *crew) finish() {
 	}
 }
 
-// verify reads all that was added and acknowledged.
+// verify reads all that was added and acknowledged, and counts all visitors.
 func (c *crew) verify() {
 	url := c.s.library
 	if url == "" {
@@ -138,6 +138,14 @@ func (c *crew) verify() {
 			}
 		}
 	}
+	p := c.pen()
+	for page := range c.history.of(visits) {
+		await.Until(c.s.t, recoverWithin, "the visitors are counted", func() bool {
+			within, cancel := within(context.Background())
+			defer cancel()
+			return tally(within, p, l, page) == nil
+		})
+	}
 }
 
 // keyInUse returns a key in the slot of a name that the workers use now.
@@ -154,12 +162,17 @@ func (c *crew) dismiss() {
 	}
 }
 
-// drain takes all messages that are left, as one more worker.
-func (c *crew) drain() {
+// pen is the pen of one more worker.
+func (c *crew) pen() *pen {
 	c.hired++
+	return &pen{worker: c.hired, out: writer(func(line []byte) error { return c.history.read(line) })}
+}
+
+// drain takes all messages that are left.
+func (c *crew) drain() {
 	l := &line{addr: c.s.serve.addr}
 	defer l.close()
-	p := &pen{worker: c.hired, out: writer(func(line []byte) error { return c.history.read(line) })}
+	p := c.pen()
 	name := (&worker{orders: orders{Tag: c.tag}}).queueName()
 	left := func() bool {
 		got, err := l.taken(context.Background(), p, name, queueLease)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/redoubt-go/redoubt/geo"
 	wire "github.com/redoubt-go/redoubt/internal/wire/stock"
 )
 
@@ -45,6 +46,15 @@ type door interface {
 	put(ctx context.Context, name, id string) error
 	// consume takes and settles messages until ctx ends.
 	consume(ctx context.Context, w *worker, name string)
+
+	// visit returns once the visit counts. visitors returns the numbers of visitors and views, -1 if it can't tell.
+	visit(ctx context.Context, page, visitor string) error
+	visitors(ctx context.Context, page string) (visitors, views int64, err error)
+
+	// position places, moves or removes a member of an index. ok says what the events of these do.
+	position(ctx context.Context, what, index, member string, to geo.Point) (ok bool, err error)
+	// near returns the members in an area.
+	near(ctx context.Context, index string, a area) (sighting, error)
 
 	// add adds a number to a set of a kind, and has reads whether it is there.
 	add(ctx context.Context, kind, name string, n int64) error

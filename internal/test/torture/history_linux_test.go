@@ -16,12 +16,15 @@ const (
 	locks      = "lock"
 	fair       = "fair" // locks with waiters in order
 	semaphores = "semaphore"
+	quorums    = "quorum"   // locks on a majority of servers
 	register   = "register" // fenced by the tokens of locks
 	stocks     = "stock"
 	limits     = "limit"
 	queues     = "queue"
 	caches     = "cache"
-	sets       = "set" // fields of hashes that expire, bits, items of filters, elements of lists
+	visits     = "visit"    // of pages that are counted by HyperLogLogs
+	positions  = "position" // of a member of a geo index
+	sets       = "set"      // fields of hashes that expire, bits, items of filters, elements of lists
 )
 
 // The acts of a worker. The comments say what the fields of an event mean.
@@ -36,8 +39,9 @@ const (
 	// held: somebody has a lease with the token N, or nobody if N is 0.
 	held = "held"
 
-	// queued: the lease N was waited for before the lease M was, and no fault struck.
-	queued = "queued"
+	// arrived: in the trial ID of a fair lock, the waiter M has asked, and waits or has been served by Return. In such a
+	// trial the other events of a lease have its ID, and M of acquired is the waiter, 0 if it did not wait.
+	arrived = "arrived"
 
 	// wrote: the value M was written with the token N. OK: it was let through; otherwise
 	// Answer is the largest token. is: the value that was read is Answer.
@@ -54,7 +58,16 @@ const (
 	// acked and OK: the message was still held. returned: it was handed back.
 	put, took, acked, returned = "put", "took", "acked", "returned"
 
-	// invalidated: what was cached before the value N. got: a Get gave the value N.
+	// visited: a page, by the visitor N. M views count. tallied: N visitors are counted, and M views; -1 is unknown.
+	visited, tallied = "visited", "tallied"
+
+	// placed, moved and removed: the member is at the place N now, or not in the index. OK of placed: it was not there
+	// before; of the others: it was. found: the member is at the place N, 0: not in the area M.
+	placed, moved, removed, found = "placed", "moved", "removed", "found"
+
+	// invalidated: what was cached before the value N. got: a Get gave the value N. M is 1 if it was by the cache
+	// with the local level of the worker, and then Until is the time to which the worker has heard what the server
+	// of the key publishes, 0 if it doesn't know.
 	invalidated, got = "invalidated", "got"
 
 	// added: N to a set of the kind ID. M is 1 if it was by the wire.

@@ -1,10 +1,13 @@
 package torture
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/redoubt-go/redoubt/geo"
 )
 
 // Histories that are wrong are refused, and right ones are not.
@@ -39,20 +42,44 @@ func TestJudge(t *testing.T) {
 		"that was put twice perhaps":      {"", []event{{What: put, ID: "a"}, {What: took, ID: "a"}, {What: acked, ID: "a", OK: true}, {What: took, ID: "a"}}},
 		"a message of two":                {"two had", []event{{What: put, ID: "a", M: 1}, {What: took, ID: "a", M: 1, Until: 100 * ms}, {What: took, ID: "a", M: 2}}},
 		"one that was handed back":        {"", []event{{What: put, ID: "a", M: 1}, {What: took, ID: "a", M: 1, Until: 100 * ms}, {What: returned, ID: "a", M: 1}, {What: took, ID: "a", M: 2}}},
-		"waiters out of their order":      {"before the first", []event{{What: queued, N: 2, M: 1}}},
 		"a stale value":                   {"was invalidated", []event{{What: invalidated, N: 2}, {What: got, N: 1}}},
 		"a value whose Invalidate failed": {"", []event{{What: invalidated, N: 2, Return: -1}, {What: got, N: 1}}},
+		"a value of the local level":      {"", []event{{What: invalidated, N: 2}, {What: got, N: 1, M: 1, Until: 5 * ms}}},
+		"that was heard to be invalid":    {"was invalidated", []event{{What: invalidated, N: 2}, {What: got, N: 1, M: 1, Until: 6 * ms}}},
+		"that it invalidated itself":      {"was invalidated", []event{{What: invalidated, N: 2, M: 1}, {What: got, N: 1, M: 1}}},
+		"that is too old":                 {"was invalidated", append([]event{{What: invalidated, N: 2}}, slices.Repeat([]event{{What: got, N: 1, M: 1}}, int((localTTL+callsTake)/(5*time.Millisecond)+1))...)},
+		"that a worker at rest has":       {"", []event{{What: invalidated, N: 2}, {What: got, N: 1, M: 1, Call: int64(localTTL + callsTake + time.Second)}}},
+		"a lock of two majorities":        {"can't be", []event{{Primitive: quorums, What: acquired, N: 1, Until: 100 * ms}, {Primitive: quorums, What: acquired, N: 2}}},
+		"a lock of one after the other":   {"", []event{{Primitive: quorums, What: acquired, N: 1}, {Primitive: quorums, What: ended, N: 1}, {Primitive: quorums, What: acquired, N: 2}}},
+		"visitors":                        {"", []event{{What: visited, N: 3, M: 1}, {What: visited, N: 3, M: 1}, {What: visited, N: 4}, {What: tallied, N: 2, M: -1}, {What: tallied, N: -1, M: 2}}},
+		"a visitor that is lost":          {"can't be", []event{{What: visited, N: 3, M: 1}, {What: visited, N: 4}, {What: tallied, N: 1, M: -1}}},
+		"a visitor that may be lost":      {"", []event{{What: visited, N: 3, M: 1, Return: -1}, {What: tallied, N: 0, M: -1}}},
+		"a visitor of nobody":             {"can't be", []event{{What: visited, N: 3, M: 1}, {What: tallied, N: 2, M: -1}}},
+		"a visitor who is gone again":     {"can't be", []event{{What: visited, N: 3, M: 1, Return: -1}, {What: tallied, N: 1, M: -1}, {What: tallied, N: 0, M: -1}}},
+		"a view that counts twice":        {"can't be", []event{{What: visited, N: 3, M: 1}, {What: tallied, N: -1, M: 2}}},
+		"positions":                       {"", []event{{What: placed, N: 1, OK: true}, {What: moved, N: 4, OK: true}, {What: found, N: 4, M: 3}, {What: found, M: 1}, {What: removed, OK: true}, {What: found}, {What: moved, N: 1}}},
+		"a member that is lost":           {"can't be", []event{{What: placed, N: 1, OK: true}, {What: found}}},
+		"a member that may be lost":       {"", []event{{What: placed, N: 1, Return: -1}, {What: found}, {What: found, N: 1}}},
+		"a member that was removed":       {"can't be", []event{{What: placed, N: 1, OK: true}, {What: removed, OK: true}, {What: found, N: 1}}},
+		"a member at its old place":       {"can't be", []event{{What: placed, N: 1, OK: true}, {What: moved, N: 2, OK: true}, {What: found, N: 1}}},
+		"a member that is found twice":    {"can't be", []event{{What: placed, N: 1, OK: true}, {What: found, N: nowhere}}},
+		"a member outside the area":       {"can't be", []event{{What: placed, N: 1, OK: true}, {What: found, N: 1, M: 3}}},
+		"a member that is new twice":      {"can't be", []event{{What: placed, N: 1, OK: true}, {What: placed, N: 2, OK: true}}},
+		"waiters in their order":          {"", inTrial(first, event{What: arrived, M: 1}, event{What: arrived, M: 2}, over, event{What: acquired, N: 2, M: 1}, event{What: ended, N: 2}, event{What: acquired, N: 3, M: 2})},
+		"waiters out of their order":      {"can't be", inTrial(first, event{What: arrived, M: 1}, event{What: arrived, M: 2}, over, event{What: acquired, N: 2, M: 2}, event{What: ended, N: 2}, event{What: acquired, N: 3, M: 1})},
+		"waiters who came at one time":    {"", inTrial(first, event{What: arrived, M: 1, Return: 20 * ms}, event{What: arrived, M: 2}, over, event{What: acquired, N: 2, M: 2}, event{What: ended, N: 2}, event{What: acquired, N: 3, M: 1})},
+		"one who gets in between":         {"can't be", inTrial(first, event{What: arrived, M: 1}, over, event{What: acquired, N: 2}, event{What: ended, N: 2}, event{What: acquired, N: 3, M: 1})},
+		"one who comes behind them":       {"", inTrial(first, event{What: arrived, M: 1}, over, event{What: acquired, N: 2, M: 1}, event{What: ended, N: 2}, event{What: acquired, N: 3})},
+		"a trial whose order is unknown":  {"", inTrial(first, over, event{What: acquired, N: 2, M: 2}, event{What: ended, N: 2}, event{What: acquired, N: 3, M: 1})},
 		"a message of nobody":             {"nobody put it", []event{{What: took, ID: "a"}}},
 	} {
 		h := &history{events: map[[2]int]event{}}
 		for i, e := range c.events {
-			e.Primitive = map[string]string{acquired: locks, ended: locks, held: locks, wrote: register, is: register,
+			e.Primitive = cmp.Or(e.Primitive, map[string]string{acquired: locks, ended: locks, held: locks, wrote: register, is: register,
 				set: stocks, reserved: stocks, committed: stocks, cancelled: stocks, counted: stocks, asked: limits,
-				queued: fair, invalidated: caches, got: caches}[e.What]
-			if e.Primitive == "" {
-				e.Primitive = queues
-			}
-			e.Name, e.Seq, e.Call = "a name", i, int64(i+1)*5*ms
+				visited: visits, tallied: visits, placed: positions, moved: positions, removed: positions, found: positions,
+				invalidated: caches, got: caches}[e.What], queues)
+			e.Name, e.Seq, e.Call = "a name", i, cmp.Or(e.Call, int64(i+1)*5*ms)
 			if e.What == asked {
 				e.Call = int64(i+1) * ms
 			}
@@ -60,7 +87,7 @@ func TestJudge(t *testing.T) {
 			case e.Return < 0: // unknown
 				e.Return = 0
 			default:
-				e.Return = e.Call + ms/2
+				e.Return = cmp.Or(e.Return, e.Call+ms/2)
 			}
 			h.events[[2]int{0, i}] = e
 		}
@@ -70,6 +97,38 @@ func TestJudge(t *testing.T) {
 		}
 		if lossy := judge(h, effects{lossy: true}).faults; len(lossy) > 0 && !slices.Contains([]string{"a token that falls", "a message of nobody"}, what) {
 			t.Errorf("%s, where faults may take what was acknowledged: the faults are %q", what, lossy)
+		}
+	}
+}
+
+// The beginning of a trial of a fair lock: one has it, and releases it once others wait.
+var first, over = event{What: acquired, N: 1}, event{What: ended, N: 1}
+
+// inTrial makes events those of a trial of a fair lock.
+func inTrial(events ...event) []event {
+	for i := range events {
+		events[i].Primitive, events[i].ID = fair, "1"
+	}
+	return events
+}
+
+// Each area has the places that it should, and none is near its edge: an index keeps positions to half a metre only.
+func TestAreas(t *testing.T) {
+	for i, want := range [][]int64{{1, 2, 3, 4, 5, 6}, {1, 2}, {3}, {4, 5}, {1, 4, 5}} {
+		var got []int64
+		for place := int64(1); place < int64(len(spots)); place++ {
+			if areas[i].has(place) {
+				got = append(got, place)
+			}
+			if d := areas[i].from.To(spots[place]) - areas[i].radius; d > -geo.Kilometre && d < geo.Kilometre {
+				t.Errorf("place %d is at the edge of area %d", place, i)
+			}
+			if n := placeOf(spots[place]); n != place {
+				t.Errorf("place %d is taken for %d", place, n)
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("area %d has the places %v, want %v", i, got, want)
 		}
 	}
 }

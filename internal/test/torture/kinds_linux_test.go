@@ -31,7 +31,7 @@ func network(name, of string, lasts time.Duration, act func(p *faultnet.Proxy, l
 func networks(of string) []*kind {
 	twice := network("request twice", of, 0, func(p *faultnet.Proxy, _ time.Duration) {
 		p.RepeatNextRequest("EVALSHA", "LOCK.ACQUIRE", "LOCK.RELEASE", "SEM.ACQUIRE", "SEM.RELEASE", "FENCE.DO", "STOCK.RESERVE", "STOCK.COMMIT",
-			"STOCK.CANCEL", "LIMIT.TAKE", "QUEUE.PUT", "QUEUE.ACK", "TTLHASH.SET", "BF.ADD")
+			"STOCK.CANCEL", "LIMIT.TAKE", "QUEUE.PUT", "QUEUE.ACK", "TTLHASH.SET", "BF.ADD", "PFADD")
 	})
 	twice.doubles = true
 	return []*kind{

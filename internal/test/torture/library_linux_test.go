@@ -3,10 +3,6 @@ package torture
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"strconv"
 	"time"
 
@@ -15,7 +11,9 @@ import (
 	"github.com/redoubt-go/redoubt/bloom"
 	"github.com/redoubt-go/redoubt/cache"
 	"github.com/redoubt-go/redoubt/fence"
+	"github.com/redoubt-go/redoubt/geo"
 	_ "github.com/redoubt-go/redoubt/goredis" // the schemes of URLs
+	"github.com/redoubt-go/redoubt/hll"
 	wire "github.com/redoubt-go/redoubt/internal/wire/stock"
 	"github.com/redoubt-go/redoubt/lock"
 	"github.com/redoubt-go/redoubt/queue"
@@ -27,6 +25,8 @@ import (
 // A library is the door of Go programs.
 type library struct {
 	client   *redoubt.Client
+	masters  []*redoubt.Client // of majority
+	majority *lock.Quorum
 	mutex    *lock.Mutex
 	inOrder  *lock.Mutex
 	permits  *lock.Semaphore
@@ -37,17 +37,37 @@ type library struct {
 	fields   *ttlhash.Hashes
 	bits     *bitmap.Maps
 	filters  *bloom.Filters
+	pages    *hll.Visitors
+	indexes  *geo.Indexes
 	cached   *cache.Cache[string, int64]
+	kept     *cache.Cache[string, int64] // the same cache with a local level
 }
 
-// openLibrary opens a client; renew says whether its leases are renewed.
-func openLibrary(ctx context.Context, url string, renew bool) (*library, error) {
+// openLibrary opens a client, and one for each master of a Quorum; renew says whether its leases are renewed.
+func openLibrary(ctx context.Context, url string, renew bool, masters ...string) (_ *library, err error) {
 	client, err := redoubt.Open(ctx, url, redoubt.Options{})
 	if err != nil {
 		return nil, err
 	}
 	l := &library{client: client}
-	var errs [11]error
+	defer func() {
+		if err != nil {
+			l.closeClients()
+		}
+	}()
+	for _, url := range masters {
+		master, err := redoubt.Open(ctx, url, redoubt.Options{})
+		if err != nil {
+			return nil, err
+		}
+		l.masters = append(l.masters, master)
+	}
+	if len(masters) > 0 {
+		if l.majority, err = lock.NewQuorum(l.masters, lock.QuorumOptions{TTL: lockTTL, NoRenew: !renew}); err != nil {
+			return nil, err
+		}
+	}
+	var errs [14]error
 	l.mutex, errs[0] = lock.New(client, lock.Options{TTL: lockTTL, NoRenew: !renew})
 	l.guard, errs[1] = fence.New(client, fence.Options{})
 	l.items, errs[2] = stock.New(client, stock.Options{TTL: stockTTL})
@@ -58,18 +78,28 @@ func openLibrary(ctx context.Context, url string, renew bool) (*library, error) 
 	l.fields, errs[7] = ttlhash.New(client, ttlhash.Options{})
 	l.bits, errs[8] = bitmap.New(client, bitmap.Options{})
 	l.filters, errs[9] = bloom.New(client, bloom.Options{})
-	l.cached, errs[10] = cache.New(client, cache.Options[string, int64]{Name: "torture", TTL: time.Minute, NoBreaker: true})
-	if err := errors.Join(errs[:]...); err != nil {
-		_ = client.Close()
-		return nil, err
-	}
-	return l, nil
+	options := cache.Options[string, int64]{Name: cacheName, TTL: time.Minute, NoBreaker: true}
+	l.cached, errs[10] = cache.New(client, options)
+	options.Local, options.LocalTTL = 1000, localTTL
+	l.kept, errs[11] = cache.New(client, options)
+	l.pages, errs[12] = hll.New(client, hll.Options{})
+	l.indexes, errs[13] = geo.New(client, geo.Options{})
+	return l, errors.Join(errs[:]...)
 }
 
 func (l *library) resends() bool { return true }
 
 func (l *library) close() {
-	_ = l.cached.Close() // It has no local level, which alone could fail to end.
+	_ = l.cached.Close() // Their errors are of the end of a process.
+	_ = l.kept.Close()
+	_ = l.pages.Close()
+	l.closeClients()
+}
+
+func (l *library) closeClients() {
+	for _, c := range l.masters {
+		_ = c.Close()
+	}
 	_ = l.client.Close()
 }
 
@@ -83,13 +113,13 @@ func sent(err error) error {
 
 func (l *library) acquire(ctx context.Context, primitive, name string, wait bool) (*holding, error) {
 	acquire := map[string]func(ctx context.Context, name string) (*lock.Lease, error){
-		locks: l.mutex.Acquire, fair: l.inOrder.Acquire,
+		locks: l.mutex.Acquire, fair: l.inOrder.Acquire, quorums: l.majority.Acquire,
 		semaphores: func(ctx context.Context, name string) (*lock.Lease, error) {
 			return l.permits.Acquire(ctx, name, semaphoreLimit)
 		},
 	}[primitive]
 	try := map[string]func(ctx context.Context, name string) (*lock.Lease, *lock.Busy, error){
-		locks: l.mutex.TryAcquire, fair: l.inOrder.TryAcquire,
+		locks: l.mutex.TryAcquire, fair: l.inOrder.TryAcquire, quorums: l.majority.TryAcquire,
 		semaphores: func(ctx context.Context, name string) (*lock.Lease, *lock.Busy, error) {
 			return l.permits.TryAcquire(ctx, name, semaphoreLimit)
 		},
@@ -258,47 +288,4 @@ func (l *library) has(ctx context.Context, kind, name string, n int64) (ok bool,
 		ok, err = f.MayContain(ctx, text)
 	}
 	return ok, err
-}
-
-// cache writes values to the source, and reads the values of all workers through the cache. The source of a
-// key is a file, which only one worker writes.
-func (l *library) cache(ctx context.Context, w *worker) {
-	rng := w.random(caches)
-	file := func(key string) string { return filepath.Join(w.Dir, key) }
-	mine, value := fmt.Sprintf("%s-%d", w.Tag, w.Worker), int64(0)
-	for ctx.Err() == nil {
-		within, cancel := within(ctx)
-		var err error
-		if rng.IntN(3) == 0 {
-			value++
-			if err = os.WriteFile(file(mine)+".new", strconv.AppendInt(nil, value, 10), 0o600); err == nil {
-				err = os.Rename(file(mine)+".new", file(mine))
-			}
-			if err != nil {
-				panic(err)
-			}
-			e := w.pen.begin(event{Primitive: caches, Name: mine, What: invalidated, N: value})
-			err = l.cached.Invalidate(within, mine)
-			w.pen.end(e, sent(err))
-		} else {
-			key := fmt.Sprintf("%s-%d", w.Tag, 1+rng.IntN(w.Worker+2))
-			e := w.pen.begin(event{Primitive: caches, Name: key, What: got})
-			e.N, _, err = l.cached.Get(within, key, func(_ context.Context, key string) (int64, bool, error) {
-				text, err := os.ReadFile(file(key))
-				if errors.Is(err, fs.ErrNotExist) {
-					return 0, false, nil
-				}
-				n, _ := strconv.ParseInt(string(text), 10, 64) // Its writer renames whole files.
-				return n, err == nil, err
-			})
-			w.pen.end(e, err)
-		}
-		cancel()
-		if err == nil {
-			w.worked(caches)
-		} else {
-			w.failed(ctx, caches, err)
-		}
-		w.pause(ctx, rng, 50*time.Millisecond)
-	}
 }

@@ -31,6 +31,7 @@ type site struct {
 	watched []*redistest.Server // Sentinels of the servers
 	clock   *faults.Deployment  // an engine behind serve whose clock can be stepped
 	serve   *serving
+	masters []string          // the URLs of independent servers, for locks on a majority of them
 	library string            // the URL of the library's servers, if it doesn't use serve
 	links   []*faultnet.Proxy // before serve: one for each worker
 	direct  []*faultnet.Proxy // before the servers: the first is serve's, each other one is a worker's
@@ -91,7 +92,9 @@ var topologies = []topology{
 			server := redistest.Start(t, durable...)
 			s.servers = append(s.servers, server)
 			s.direct = append(s.direct, faultnet.New(t, server.Addr()))
-			text += "   - " + s.direct[len(s.direct)-1].Addr() + ":1 " + name + "\n"
+			addr := s.direct[len(s.direct)-1].Addr()
+			s.masters = append(s.masters, "redis://"+addr)
+			text += "   - " + addr + ":1 " + name + "\n"
 		}
 		s.pools(text)
 	}, kinds: slices.Concat(everywhere, networks(aDirect), onRedis, onDisk)},

@@ -2,7 +2,6 @@ package torture
 
 import (
 	"bufio"
-	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -27,22 +26,26 @@ const byLibrary, byWire, byCommand = "library", "wire", "command line"
 
 // orders are what a worker, a process of its own, is to do.
 type orders struct {
-	Worker int
-	Door   string
-	URL    string // of the library and of the command line; of the wire the address
-	Binary string // redoubt
-	Renew  bool
-	Tag    string // begins all names
-	Seed   uint64
-	Began  int64  // the beginning of the round, by the clock of events
-	Dir    string // of the sources of caches
+	Worker  int
+	Door    string
+	URL     string   // of the library and of the command line; of the wire the address
+	Masters []string // independent servers, for the library; none in most topologies
+	Binary  string   // redoubt
+	Renew   bool
+	Tag     string // begins all names
+	Seed    uint64
+	Began   int64  // the beginning of the round, by the clock of events
+	Dir     string // of the sources of caches
 }
 
 // ordersEnv has the orders of a worker.
 const ordersEnv = "TORTURE_WORKER"
 
-// puts is the half of a queue that has no name of its own among the primitives of events.
-const puts = "put"
+// The parts of primitives that a goroutine of their own drives: one half of queues and one of caches.
+const (
+	puts        = "put"
+	localLevels = "local level"
+)
 
 // recoverWithin is how long a primitive may take to work again once all faults are over. It takes
 // seconds; the machine may be busy.
@@ -91,9 +94,15 @@ func work(text string) error {
 			puts:       func(ctx context.Context) { w.produce(ctx, d) },
 			queues:     func(ctx context.Context) { d.consume(ctx, w, w.queueName()) },
 			sets:       func(ctx context.Context) { w.add(ctx, d) },
+			visits:     func(ctx context.Context) { w.visit(ctx, d) },
+			positions:  func(ctx context.Context) { w.position(ctx, d) },
 		}
 		if l, ok := d.(*library); ok {
 			drive[caches] = func(ctx context.Context) { l.cache(ctx, w) }
+			drive[localLevels] = func(ctx context.Context) { l.readLocal(ctx, w) }
+			if len(w.Masters) > 0 {
+				drive[quorums] = func(ctx context.Context) { w.lock(ctx, d, quorums) }
+			}
 		}
 	}
 	w.left = slices.Sorted(maps.Keys(drive))
@@ -128,7 +137,7 @@ func (w *worker) open(ctx context.Context) (door, error) {
 	}
 	var last error
 	for end := time.Now().Add(recoverWithin); time.Now().Before(end); w.rest(ctx, 50*time.Millisecond) {
-		l, err := openLibrary(ctx, w.URL, w.Renew)
+		l, err := openLibrary(ctx, w.URL, w.Renew, w.Masters...)
 		if err == nil {
 			return l, nil
 		}
@@ -283,66 +292,6 @@ func (w *worker) look(ctx context.Context, d door, name string) {
 		w.pen.note(event{Primitive: register, Name: name, What: is, Answer: value, Call: call, Return: now()})
 	}
 }
-
-// fair lets two wait for a lock, the second once the first is known to wait. Their order counts once the faults
-// are over and two such trials on the same name have gone well: until then the subscription at the server of that
-// name may still be lost, and its waiter is passed over as one of a dead process.
-func (w *worker) fair(ctx context.Context, d door) {
-	rng := w.random(fair)
-	well := 0
-	for n := 1; ctx.Err() == nil; n++ {
-		calm := w.finished.Load()
-		name := fmt.Sprintf("%s-fair-%d-%d", w.Tag, w.Worker, n)
-		if calm {
-			name = fmt.Sprintf("%s-fair-%d-calm", w.Tag, w.Worker)
-		}
-		use := func(wait bool, meanwhile func()) (token int64, err error) {
-			call := now()
-			h, err := d.acquire(ctx, fair, name, wait)
-			if err != nil || h == nil {
-				return 0, cmp.Or(err, errNotServed)
-			}
-			w.pen.note(event{Primitive: fair, Name: name, What: acquired, N: h.token, Call: call, Return: now(), Until: h.until()})
-			meanwhile()
-			over := w.pen.begin(event{Primitive: fair, Name: name, What: ended, N: h.token, Call: min(now(), h.until())})
-			within, cancel := within(context.WithoutCancel(ctx))
-			defer cancel()
-			err = h.release(within)
-			w.pen.end(over, err)
-			return h.token, err
-		}
-		var waiters sync.WaitGroup
-		var tokens [2]int64
-		var errs [3]error
-		known := false
-		_, errs[2] = use(false, func() {
-			waiters.Go(func() { tokens[0], errs[0] = use(true, func() {}) })
-			for range 50 {
-				if _, waiting, err := d.holder(ctx, name); err == nil && waiting > 0 {
-					known = true
-					break
-				}
-				w.rest(ctx, 5*time.Millisecond)
-			}
-			waiters.Go(func() { tokens[1], errs[1] = use(true, func() {}) })
-			w.pause(ctx, rng, 20*time.Millisecond)
-		})
-		waiters.Wait()
-		if err := errors.Join(errs[:]...); err != nil {
-			w.failed(ctx, fair, err)
-			well = 0
-		} else if calm {
-			well++
-		}
-		if well > 2 && known {
-			w.pen.note(event{Primitive: fair, Name: name, What: queued, N: tokens[0], M: tokens[1]})
-			w.worked(fair)
-		}
-		w.pause(ctx, rng, 100*time.Millisecond)
-	}
-}
-
-var errNotServed = errors.New("a waiter's patience is over")
 
 // add adds numbers to sets.
 func (w *worker) add(ctx context.Context, d door) {
