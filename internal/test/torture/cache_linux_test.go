@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	mathrand "math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/redoubt-go/redoubt"
@@ -17,7 +19,7 @@ import (
 
 const (
 	cacheName = "torture"
-	localTTL  = 2 * time.Second
+	localTTL  = 5 * time.Second
 	// lag is how far a local level may be behind, as package cache says.
 	lag = 100 * time.Millisecond
 )
@@ -34,17 +36,27 @@ func (w *worker) source() cache.Loader[string, int64] {
 	}
 }
 
-func (w *worker) cacheKey(worker int) string { return fmt.Sprintf("%s-%d", w.Tag, worker) }
+// cacheKey returns the key that a worker writes in this epoch, or the one of some epochs ago. Nobody invalidates an
+// earlier key again, so a local level that has missed something keeps it.
+func (w *worker) cacheKey(worker int, ago int64) string {
+	return fmt.Sprintf("%s-%d-%d", w.Tag, worker, (now()-w.Began)/int64(epoch)-ago)
+}
+
+// anyCacheKey returns a key of any worker, of this epoch or of one of the two before.
+func (w *worker) anyCacheKey(rng *mathrand.Rand) string {
+	return w.cacheKey(1+rng.IntN(w.Worker+2), rng.Int64N(3))
+}
 
 // cache writes values to the source, and reads the values of all workers through the cache.
 func (l *library) cache(ctx context.Context, w *worker) {
 	rng := w.random(caches)
-	mine, value, load := w.cacheKey(w.Worker), int64(0), w.source()
+	value, load := int64(0), w.source()
 	for ctx.Err() == nil {
 		within, cancel := within(ctx)
 		var err error
 		if rng.IntN(3) == 0 {
 			value++
+			mine := w.cacheKey(w.Worker, 0)
 			file := filepath.Join(w.Dir, mine)
 			if err = os.WriteFile(file+".new", strconv.AppendInt(nil, value, 10), 0o600); err == nil {
 				err = os.Rename(file+".new", file)
@@ -57,7 +69,7 @@ func (l *library) cache(ctx context.Context, w *worker) {
 			err = []*cache.Cache[string, int64]{l.cached, l.kept}[by].Invalidate(within, mine)
 			w.pen.end(e, sent(err))
 		} else {
-			key := w.cacheKey(1 + rng.IntN(w.Worker+2))
+			key := w.anyCacheKey(rng)
 			e := w.pen.begin(event{Primitive: caches, Name: key, What: got})
 			e.N, _, err = l.cached.Get(within, key, load)
 			w.pen.end(e, err)
@@ -76,25 +88,25 @@ func (l *library) cache(ctx context.Context, w *worker) {
 func (l *library) readLocal(ctx context.Context, w *worker) {
 	rng := w.random(localLevels)
 	load := w.source()
-	echoes := &echoes{client: l.client, channel: fmt.Sprintf("%s-echo-%d", w.Tag, w.Worker), heard: make(chan string, 16), since: map[string][]echo{}}
+	heard := &echoes{client: l.client, channel: fmt.Sprintf("%s-echo-%d", w.Tag, w.Worker), arrived: make(chan string, 16), of: map[string][]echo{}}
+	var listening sync.WaitGroup
+	defer listening.Wait()
+	listening.Go(func() { heard.listen(ctx, w) })
 	for ctx.Err() == nil {
 		within, cancel := within(ctx)
-		key := w.cacheKey(1 + rng.IntN(w.Worker+2))
+		key := w.anyCacheKey(rng)
+		e := event{Primitive: caches, Name: key, What: got, M: 1, Until: heard.until(key), Call: now()}
 		var err error
-		if rng.IntN(4) == 0 {
-			err = echoes.wait(within, key)
-		} else {
-			e := w.pen.begin(event{Primitive: caches, Name: key, What: got, M: 1, Until: echoes.until(key)})
-			if e.N, _, err = l.kept.Get(within, key, load); err == nil {
-				w.worked(localLevels)
-			}
-			w.pen.end(e, err)
-		}
+		e.N, _, err = l.kept.Get(within, key, load)
 		cancel()
-		if err != nil {
+		if err == nil {
+			e.Return = now()
+			w.pen.note(e)
+			w.worked(localLevels)
+		} else {
 			w.failed(ctx, localLevels, err)
 		}
-		w.pause(ctx, rng, 20*time.Millisecond)
+		w.pause(ctx, rng, 10*time.Millisecond)
 	}
 }
 
@@ -103,9 +115,10 @@ func (l *library) readLocal(ctx context.Context, w *worker) {
 type echoes struct {
 	client  *redoubt.Client
 	channel string
-	heard   chan string
-	listens bool
-	since   map[string][]echo // by key
+	arrived chan string
+
+	mu sync.Mutex
+	of map[string][]echo // by key
 }
 
 // An echo was sent at one time, and heard at another.
@@ -113,47 +126,57 @@ type echo struct{ sent, heard int64 }
 
 var echoScript = redoubt.NewScript("torture.echo", "return redis.call('PUBLISH', ARGV[1], ARGV[2])")
 
-// wait sends an echo, and returns once it is heard.
-func (s *echoes) wait(ctx context.Context, key string) (err error) {
-	ctx, cancel := context.WithTimeout(ctx, 500*time.Millisecond)
-	defer cancel()
-	if !s.listens {
-		_, err = s.client.Subscribe(ctx, s.channel, func(text string, _ bool) {
-			select {
-			case s.heard <- text:
-			default: // It is the echo of an earlier call.
-			}
-		})
-		if err != nil {
-			return err
+// listen sends echoes until ctx ends.
+func (s *echoes) listen(ctx context.Context, w *worker) {
+	rng := w.random("echo")
+	for subscribed := false; ctx.Err() == nil; w.pause(ctx, rng, 20*time.Millisecond) {
+		within, cancel := context.WithTimeout(ctx, 500*time.Millisecond)
+		if subscribed {
+			s.send(within, w.anyCacheKey(rng))
+		} else {
+			_, err := s.client.Subscribe(within, s.channel, func(text string, _ bool) {
+				select {
+				case s.arrived <- text:
+				default: // It is the echo of an earlier call.
+				}
+			})
+			subscribed = err == nil
 		}
-		s.listens = true // until the client is closed
+		cancel()
 	}
+}
+
+// send sends an echo, and returns once it is heard.
+func (s *echoes) send(ctx context.Context, key string) {
 	at, err := s.client.Key(cacheName+":"+key, "echo")
 	if err != nil {
-		return err
+		panic(err) // a valid name
 	}
 	sent := now()
 	text := strconv.FormatInt(sent, 10)
 	if err := s.client.Do(ctx, redoubt.Cmd{Script: echoScript, Keys: []string{at}, Args: []string{s.channel, text}}).Err; err != nil {
-		return err
+		return
 	}
 	for {
 		select {
-		case heard := <-s.heard:
-			if heard == text {
-				s.since[key] = append(s.since[key], echo{sent, now()})
-				return nil
+		case arrived := <-s.arrived:
+			if arrived == text {
+				s.mu.Lock()
+				s.of[key] = append(s.of[key], echo{sent, now()})
+				s.mu.Unlock()
+				return
 			}
 		case <-ctx.Done():
-			return ctx.Err()
+			return
 		}
 	}
 }
 
 // until returns the time to which the worker has heard what the server of a key publishes, 0 if it doesn't know.
 func (s *echoes) until(key string) int64 {
-	for _, e := range slices.Backward(s.since[key]) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, e := range slices.Backward(s.of[key]) {
 		if e.heard+int64(lag) < now() {
 			return e.sent
 		}

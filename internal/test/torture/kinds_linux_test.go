@@ -23,6 +23,7 @@ func network(name, of string, lasts time.Duration, act func(p *faultnet.Proxy, l
 		return func() {
 			p.Heal()
 			p.Delay(0)
+			p.Accept()
 		}
 	}}
 }
@@ -40,6 +41,10 @@ func networks(of string) []*kind {
 		network("blackhole to the client", of, 1500*time.Millisecond, func(p *faultnet.Proxy, _ time.Duration) { p.Blackhole(faultnet.ToClient) }),
 		network("delay", of, time.Second, func(p *faultnet.Proxy, length time.Duration) { p.Delay(length / 10) }),
 		network("cut", of, 0, func(p *faultnet.Proxy, _ time.Duration) { p.Cut() }),
+		network("refused connections", of, 700*time.Millisecond, func(p *faultnet.Proxy, _ time.Duration) {
+			p.Refuse()
+			p.Cut()
+		}),
 		network("lost reply", of, 0, func(p *faultnet.Proxy, _ time.Duration) { p.SwallowNextReply() }),
 		network("lost reply of a script", of, 0, func(p *faultnet.Proxy, _ time.Duration) { p.SwallowNextReply("EVALSHA") }),
 	}

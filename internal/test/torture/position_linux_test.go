@@ -79,8 +79,10 @@ func (w *worker) position(ctx context.Context, d door) {
 			var seen sighting
 			call := now()
 			if seen, err = d.near(within, index, areas[at]); err == nil {
-				for _, m := range []string{member(w.Worker), member(1 + rng.IntN(w.Worker+2))} {
-					w.pen.note(event{Primitive: positions, Name: index + " " + m, What: found, N: seen[m], M: int64(at), Call: call, Return: now()})
+				ret := now()
+				for worker := range w.Worker + 2 { // and others that came later, perhaps
+					m := member(1 + worker)
+					w.pen.note(event{Primitive: positions, Name: index + " " + m, What: found, N: seen[m], M: int64(at), Call: call, Return: ret})
 				}
 			}
 		}
