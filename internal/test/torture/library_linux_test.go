@@ -147,6 +147,9 @@ func (l *library) acquire(ctx context.Context, primitive, name string, wait bool
 			if errors.Is(err, lock.ErrTaken) {
 				return nil
 			}
+			if primitive == quorums { // Some masters may have got it.
+				return err
+			}
 			return sent(err)
 		},
 	}, nil
