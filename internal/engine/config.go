@@ -341,7 +341,7 @@ func (e *Engine) applyTiming() {
 
 func cmdConfigResetstat(c *call) {
 	s := &c.e.stats
-	for _, n := range []*atomic.Int64{&s.commands, &s.expired, &s.expiredFields, &s.connections, &s.evicted} {
+	for _, n := range []*atomic.Int64{&s.commands, &s.expired, &s.expiredFields, &s.connections, &s.evicted, &c.e.replication.full, &c.e.replication.ok, &c.e.replication.miss} {
 		n.Store(0)
 	}
 	c.e.eachShard(c, func(sh *shard) { sh.counters = counters{dirty: sh.counters.dirty} })

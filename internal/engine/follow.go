@@ -24,7 +24,7 @@ import (
 // A master is a Redis, a Valkey or an engine that this engine follows as a replica: REPLICAOF. The engine first gets a
 // copy of all keys, in place of its own, and then the stream of changes. A connection that was lost goes on where
 // it ended, as long as the master has that part of its stream. Meanwhile clients may only read, and nothing expires
-// by itself: the master's stream deletes it.
+// by itself: the master's stream deletes it. Replicas of this engine get that stream on: see relay.go.
 //
 // A change that can't be repeated here ends the replication for good, and is not skipped. INFO has the reason. While the
 // engine can't save, it waits.
@@ -41,13 +41,14 @@ type master struct {
 	heard   atomic.Int64 // when something came, Unix ms
 	loading atomic.Bool  // the copy of all keys comes
 	mu      sync.Mutex
-	id      string // of the stream, "" before the first copy
 	state   linkState
 	since   time.Time // of state
 	err     error     // why there is no connection
 	failed  bool      // err is final
 
-	multi int64 // of the goroutine that follows: the offset in front of the MULTI that is open, -1 for none
+	// Of the goroutine that follows.
+	multi  int64  // the offset in front of the MULTI that is open, -1 for none
+	parted []byte // the bytes from there on
 }
 
 type linkState string
@@ -78,7 +79,7 @@ func (e *Engine) follow(host, port string) {
 	if e.closed.Load() {
 		return
 	}
-	e.stopMaster() // it stays the master until the next one takes its place, so that nobody can write
+	was := e.stopMaster() // it stays the master until the next one takes its place, so that nobody can write
 	ctx, cancel := context.WithCancel(context.Background())
 	m := &master{e: e, host: host, port: port, cancel: cancel, done: make(chan struct{}), s: e.unlisted(), state: linkConnect, since: time.Now(), multi: -1}
 	m.s.replays = true
@@ -87,7 +88,7 @@ func (e *Engine) follow(host, port string) {
 	e.stopped(func() {
 		e.master.Store(m)
 		e.endWrites()
-		e.endStreams()
+		e.replication.turn(m, was)
 	})
 	if !e.background.start(func() { m.run(ctx) }) {
 		close(m.done)
@@ -105,7 +106,10 @@ func (e *Engine) unfollow() bool {
 	if m.loading.Load() {
 		e.logger().Warn("the copy of the master's keys was not complete", slog.String("master", m.addr()))
 	}
-	e.master.Store(nil)
+	e.stopped(func() {
+		e.master.Store(nil)
+		e.replication.promote(e)
+	})
 	e.sweeper.wake(e, e.nowMS())
 	return true
 }
@@ -138,23 +142,6 @@ func (e *Engine) endWrites() {
 }
 
 const errRoleChanged = "UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)"
-
-// endStreams ends the stream to replicas of this engine: they have to follow its master. Every shard is locked.
-func (e *Engine) endStreams() {
-	r := &e.replication
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for f := range r.feeds {
-		f.end(errFollows)
-	}
-	r.endWaits(errorReply(errRoleChanged))
-	if r.on.Load() {
-		r.tick.Stop()
-	}
-	r.on.Store(false)
-	r.forget()
-	r.more.Broadcast()
-}
 
 func cmdReplicaof(c *call) {
 	host, port := string(c.args[1]), string(c.args[2])
@@ -196,15 +183,16 @@ func (m *master) run(ctx context.Context) {
 	for {
 		up := false
 		err := m.guarded(ctx, &up)
+		final := false
+		if f, ok := errors.AsType[finalError](err); ok {
+			err, final = f.error, true
+			m.e.replication.abandon() // a part of a transaction may be done
+		}
 		if ctx.Err() != nil {
 			return
 		}
 		if up {
 			said = ""
-		}
-		final := false
-		if f, ok := errors.AsType[finalError](err); ok {
-			err, final = f.error, true
 		}
 		m.set(linkConnect, err, final)
 		if err.Error() != said {
@@ -360,9 +348,9 @@ func (m *master) shakeHands(conn net.Conn, in *bufio.Reader) (id string, offset 
 			return "", 0, fmt.Errorf("the master answers %s with %q", args[0], line[1:])
 		}
 	}
-	was, next := m.streamID(), m.offset.Load()+1
-	if was == "" {
-		was, next = "?", -1
+	was, next := "?", int64(-1)
+	if id := m.e.replication.relayed(); id != "" {
+		was, next = id, m.offset.Load()+1
 	}
 	line, err := ask(conn, in, "PSYNC", was, strconv.FormatInt(next, 10))
 	if err != nil {
@@ -374,28 +362,16 @@ func (m *master) shakeHands(conn net.Conn, in *bufio.Reader) (id string, offset 
 		return words[1], offset, err
 	case words[0] == "+CONTINUE" && was != "?":
 		if len(words) > 1 {
-			m.adopt(words[1])
+			m.e.replication.rename(words[1])
 		}
 		return "", 0, nil
 	}
 	return "", 0, fmt.Errorf("the master answers PSYNC with %q", strings.TrimPrefix(line, "-"))
 }
 
-func (m *master) streamID() string {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.id
-}
-
-func (m *master) adopt(id string) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.id = id
-}
-
 // load replaces all keys and functions by the contents of the file that the master sends.
 func (m *master) load(ctx context.Context, in *bufio.Reader, id string, offset int64) error {
-	m.adopt("") // until all keys have come
+	m.e.replication.abandon() // until all keys have come
 	m.read.Store(0)
 	m.loading.Store(true) // until a copy is complete
 	head, err := readLine(in)
@@ -407,10 +383,10 @@ func (m *master) load(ctx context.Context, in *bufio.Reader, id string, offset i
 		return fmt.Errorf("the master sends %.100q in place of a file", head)
 	}
 	m.s.Reset()
-	if err := m.do(ctx, []byte("FLUSHALL")); err != nil {
+	if err := m.do(ctx, nil, []byte("FLUSHALL")); err != nil {
 		return err
 	}
-	if err := m.do(ctx, []byte("FUNCTION"), []byte("FLUSH")); err != nil {
+	if err := m.do(ctx, nil, []byte("FUNCTION"), []byte("FLUSH")); err != nil {
 		return err
 	}
 	f, err := rdb.NewFileReader(in)
@@ -421,7 +397,7 @@ func (m *master) load(ctx context.Context, in *bufio.Reader, id string, offset i
 	for {
 		e, err := f.Next()
 		for _, code := range f.Libraries()[libraries:] {
-			if err := m.do(ctx, []byte("FUNCTION"), []byte("LOAD"), []byte(code)); err != nil {
+			if err := m.do(ctx, nil, []byte("FUNCTION"), []byte("LOAD"), []byte(code)); err != nil {
 				return err
 			}
 			libraries++
@@ -451,8 +427,11 @@ func (m *master) load(ctx context.Context, in *bufio.Reader, id string, offset i
 	if err := m.s.Sync(); err != nil {
 		return err
 	}
+	if m.s.db = f.StreamDB(); m.s.db >= databaseCount {
+		return finalError{fmt.Errorf("the stream is in database %d; there are %d here", m.s.db, databaseCount)}
+	}
 	m.offset.Store(offset)
-	m.adopt(id)
+	m.e.replication.begin(m.e, id, offset)
 	m.multi = -1
 	m.loading.Store(false)
 	return nil
@@ -467,25 +446,16 @@ func (m *master) put(ctx context.Context, e *rdb.Entry) error {
 		return finalError{fmt.Errorf("key %.100q is in database %d; there are %d here", e.Key, e.DB, databaseCount)}
 	}
 	m.s.db = e.DB
-	return m.do(ctx, []byte("RESTORE"), e.Key, strconv.AppendInt(nil, e.Deadline, 10), e.Payload, []byte("ABSTTL"), []byte("REPLACE"))
+	return m.do(ctx, nil, []byte("RESTORE"), e.Key, strconv.AppendInt(nil, e.Deadline, 10), e.Payload, []byte("ABSTTL"), []byte("REPLACE"))
 }
 
-// do repeats a command. While this engine can't save, it waits.
-func (m *master) do(ctx context.Context, args ...[]byte) error {
+// do repeats a command, which stands as raw in the stream. While this engine can't save, it waits.
+func (m *master) do(ctx context.Context, raw []byte, args ...[]byte) error {
 	for {
-		out, wait := m.s.Do(m.reply[:0], args)
-		if wait != nil {
-			wait.Cancel()
-			return finalError{fmt.Errorf("%s of the master's stream waits here", clip(args[0], 32))}
-		}
-		m.reply = out
-		if cap(out) > maxIdleReply {
-			m.reply = nil
-		}
-		why := refusal(out, is(args[0], "exec"))
+		why, err := m.try(raw, args)
 		switch {
-		case why == "":
-			return nil
+		case err != nil || why == "":
+			return err
 		case !strings.HasPrefix(why, "MISCONF "):
 			return finalError{fmt.Errorf("%s can't be repeated: %.200q", clip(args[0], 32), why)}
 		case is(args[0], "exec") || m.s.inMulti: // the transaction is gone: the next connection begins with it
@@ -499,6 +469,26 @@ func (m *master) do(ctx context.Context, args ...[]byte) error {
 		}
 		m.note(nil)
 	}
+}
+
+// try repeats a command once, and passes it on. It returns why the command was refused.
+func (m *master) try(raw []byte, args [][]byte) (why string, err error) {
+	r := &m.e.replication
+	r.repeating.Lock()
+	defer r.repeating.Unlock()
+	out, wait := m.s.Do(m.reply[:0], args)
+	if wait != nil {
+		wait.Cancel()
+		return "", finalError{fmt.Errorf("%s of the master's stream waits here", clip(args[0], 32))}
+	}
+	m.reply = out
+	if cap(out) > maxIdleReply {
+		m.reply = nil
+	}
+	if why = refusal(out, is(args[0], "exec")); why == "" {
+		m.pass(raw)
+	}
+	return why, nil
 }
 
 // note sets what INFO shows as the error, while the connection stays.
@@ -559,7 +549,7 @@ func (m *master) repeat(ctx context.Context, conn net.Conn, in *bufio.Reader) (e
 		if m.multi >= 0 { // the next connection begins with it
 			m.s.discard()
 			m.offset.Store(m.multi)
-			m.multi = -1
+			m.multi, m.parted = -1, nil
 		}
 	}()
 	for {
@@ -582,15 +572,20 @@ func (m *master) repeat(ctx context.Context, conn net.Conn, in *bufio.Reader) (e
 			if used == 0 {
 				break
 			}
-			if args := scanner.Args(); len(args) > 0 {
-				if is(args[0], "replconf") { // GETACK: the offset in front of it
-					if err := m.saved(offset); err != nil {
-						return err
-					}
-					if err := m.ack(conn); err != nil {
-						return err
-					}
-				} else if err := m.step(ctx, args, offset); err != nil {
+			args, raw := scanner.Args(), buf[from:from+used]
+			switch {
+			case len(args) == 0 || is(args[0], "ping"):
+				m.pass(raw)
+			case is(args[0], "replconf"): // GETACK: the offset in front of it
+				if err := m.saved(offset); err != nil {
+					return err
+				}
+				if err := m.ack(conn); err != nil {
+					return err
+				}
+				m.pass(raw)
+			default:
+				if err := m.step(ctx, raw, args, offset); err != nil {
 					return err
 				}
 			}
@@ -612,7 +607,7 @@ func (m *master) repeat(ctx context.Context, conn net.Conn, in *bufio.Reader) (e
 // saved notes that all before an offset is repeated.
 func (m *master) saved(offset int64) error {
 	if err := m.s.Sync(); err != nil {
-		m.adopt("") // what is repeated can't be told from what is saved: begin anew
+		m.e.replication.abandon() // what is repeated can't be told from what is saved: begin anew
 		return err
 	}
 	m.offset.Store(offset)
@@ -620,14 +615,11 @@ func (m *master) saved(offset int64) error {
 }
 
 // step repeats a command of the stream, which begins at an offset.
-func (m *master) step(ctx context.Context, args [][]byte, offset int64) error {
-	if is(args[0], "ping") {
-		return nil
-	}
+func (m *master) step(ctx context.Context, raw []byte, args [][]byte, offset int64) error {
 	if is(args[0], "multi") {
 		m.multi = offset
 	}
-	err := m.do(ctx, args...)
+	err := m.do(ctx, raw, args...)
 	if err == nil && is(args[0], "exec") {
 		m.multi = -1
 	}
@@ -696,10 +688,12 @@ func (m *master) lag() int64 {
 // info writes the replica's part of INFO.
 func (m *master) info(b *strings.Builder) {
 	lag := m.lag()
+	r := &m.e.replication
+	defer r.info(b, m.e.clock.Now()) // without m.mu
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	up, syncing, readOnly := "down", 0, 1
-	if m.e.replication.writable.Load() {
+	if r.writable.Load() {
 		readOnly = 0
 	}
 	if m.state == linkConnected {
@@ -718,6 +712,5 @@ func (m *master) info(b *strings.Builder) {
 	if up == "down" {
 		fmt.Fprintf(b, "master_link_down_since_seconds:%d\r\nmaster_link_final:%t\r\n", int64(time.Since(m.since).Seconds()), m.failed)
 	}
-	fmt.Fprintf(b, "slave_read_repl_offset:%d\r\nslave_repl_offset:%d\r\nslave_priority:100\r\nslave_read_only:%d\r\nreplica_announced:1\r\nconnected_slaves:0\r\n", m.offset.Load(), m.offset.Load(), readOnly)
-	fmt.Fprintf(b, "master_replid:%s\r\nmaster_replid2:%040d\r\nmaster_repl_offset:%d\r\nsecond_repl_offset:-1\r\n", m.id, 0, m.offset.Load())
+	fmt.Fprintf(b, "slave_read_repl_offset:%d\r\nslave_repl_offset:%d\r\nslave_priority:100\r\nslave_read_only:%d\r\nreplica_announced:1\r\n", m.offset.Load(), m.offset.Load(), readOnly)
 }

@@ -122,8 +122,8 @@ func (e *Engine) infoStats(c *call, b *strings.Builder) {
 	e.pubsub.mu.RLock()
 	channels, patterns := len(e.pubsub.channels), len(e.pubsub.patterns)
 	e.pubsub.mu.RUnlock()
-	fmt.Fprintf(b, "total_connections_received:%d\r\ntotal_commands_processed:%d\r\nexpired_keys:%d\r\nexpired_subkeys:%d\r\nevicted_keys:%d\r\nkeyspace_hits:%d\r\nkeyspace_misses:%d\r\npubsub_channels:%d\r\npubsub_patterns:%d\r\nmigrate_cached_sockets:%d\r\ntotal_error_replies:%d\r\n",
-		e.stats.connections.Load(), n.commands, e.stats.expired.Load(), e.stats.expiredFields.Load(), e.stats.evicted.Load(), n.hits, n.misses, channels, patterns, e.migrations.len(), e.errors.total.Load())
+	fmt.Fprintf(b, "total_connections_received:%d\r\ntotal_commands_processed:%d\r\nsync_full:%d\r\nsync_partial_ok:%d\r\nsync_partial_err:%d\r\nexpired_keys:%d\r\nexpired_subkeys:%d\r\nevicted_keys:%d\r\nkeyspace_hits:%d\r\nkeyspace_misses:%d\r\npubsub_channels:%d\r\npubsub_patterns:%d\r\nmigrate_cached_sockets:%d\r\ntotal_error_replies:%d\r\n",
+		e.stats.connections.Load(), n.commands, e.replication.full.Load(), e.replication.ok.Load(), e.replication.miss.Load(), e.stats.expired.Load(), e.stats.expiredFields.Load(), e.stats.evicted.Load(), n.hits, n.misses, channels, patterns, e.migrations.len(), e.errors.total.Load())
 	e.infoTracking(c, b)
 }
 
@@ -132,6 +132,7 @@ func (e *Engine) infoReplication(_ *call, b *strings.Builder) {
 		m.info(b)
 		return
 	}
+	b.WriteString("role:master\r\n")
 	e.replication.info(b, e.clock.Now())
 }
 

@@ -25,22 +25,30 @@ import (
 
 // replication is the engine as the master of replicas that speak Redis' protocol: REPLCONF, PSYNC or SYNC, an RDB
 // file, and then the stream of changes. The stream has the effects that the log has too. It begins with the first
-// replica, and ends an hour after the last.
+// replica, and ends an hour after the last. The stream of an engine that follows a master is the master's.
 //
-// Locks are taken in the order shard, Wait, replication. WAIT's Waits have no keys, so a Wait may be finished with
+// Locks are taken in the order repeating, shard, Wait, mu, master. WAIT's Waits have no keys, so a Wait may be finished with
 // mu held.
 type replication struct {
 	on atomic.Bool // changes go to the stream; set with every shard locked
+
+	// repeating is held while a command of the master's stream is repeated and passed on, and while a snapshot
+	// begins: a snapshot has all commands in front of an offset and no later one.
+	repeating sync.Mutex
 
 	least, mostLag     atomic.Int64 // min-replicas-to-write and min-replicas-max-lag
 	backlog            atomic.Int64 // bytes: repl-backlog-size
 	ping, timeout, ttl atomic.Int64 // seconds: repl-ping-replica-period, repl-timeout and repl-backlog-ttl
 	writable           atomic.Bool  // replica-read-only no: clients may write to this replica. The master does not learn of these writes
+	full, ok, miss     atomic.Int64 // of INFO: copies of all keys, PSYNCs that went on with the stream, PSYNCs that could not
 	noStale            atomic.Bool  // replica-serve-stale-data no: clients may not read while there is no connection to the master
 
 	mu     sync.Mutex
 	more   *sync.Cond // the stream has grown, or a replica is to end
+	relays bool       // the stream is that of this engine's master
 	id     string     // of the stream; a later stream has another
+	id2    string     // that the stream had before, "" for none
+	until2 int64      // the last offset with id2
 	chunks [][]byte   // the end of the stream: at least the backlog, and what a replica hasn't got
 	base   int64      // offset of the first byte of chunks
 	end    int64
@@ -49,6 +57,7 @@ type replication struct {
 	waits  map[*Wait]ackWait
 	idle   time.Time // since when there is no replica
 	tick   Timer
+	ticks  bool // tick is to come
 	buf    []byte
 }
 
@@ -203,7 +212,18 @@ func (e *Engine) beginStream() {
 	}
 	r.on.Store(true)
 	r.db = -1
-	r.tick = e.clock.AfterFunc(seconds(&r.ping), e.tickReplicas)
+	r.startTick(e)
+}
+
+// exists reports whether there is a stream. mu is held.
+func (r *replication) exists() bool { return r.on.Load() || r.relays }
+
+// startTick makes tickReplicas run as long as there is a stream. mu is held.
+func (r *replication) startTick(e *Engine) {
+	if !r.ticks && r.exists() && !e.closed.Load() {
+		r.ticks = true
+		r.tick = e.clock.AfterFunc(seconds(&r.ping), e.tickReplicas)
+	}
 }
 
 // endStream ends the stream: no replica may go on with it later.
@@ -212,22 +232,20 @@ func (e *Engine) endStream() {
 		r := &e.replication
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		switch {
-		case !r.on.Load():
-		case len(r.feeds) == 0:
+		if r.on.Load() && len(r.feeds) == 0 { // or else one has just come
 			r.on.Store(false)
 			r.forget()
-		default: // one has just come
-			r.tick = e.clock.AfterFunc(seconds(&r.ping), e.tickReplicas)
 		}
+		r.startTick(e)
 	})
 }
 
 func (r *replication) forget() {
-	r.id, r.db, r.chunks, r.base = newRunID(), -1, nil, r.end
+	r.id, r.id2, r.db, r.chunks, r.base = newRunID(), "", -1, nil, r.end
 }
 
-// tickReplicas sends PING to the replicas from time to time, and ends replicas that have not acknowledged for long.
+// tickReplicas sends PING to the replicas from time to time, and ends replicas that have not acknowledged for long. A
+// stream of this engine's master has the master's PINGs.
 func (e *Engine) tickReplicas() {
 	r := &e.replication
 	r.mu.Lock()
@@ -238,12 +256,12 @@ func (e *Engine) tickReplicas() {
 			f.end(errors.New("it has acknowledged nothing for as long as repl-timeout"))
 		}
 	}
-	if len(r.feeds) > 0 {
+	if r.on.Load() && len(r.feeds) > 0 {
 		r.write(resp.AppendCommand(nil, "PING"))
 	}
-	over := len(r.feeds) == 0 && r.ttl.Load() > 0 && now.Sub(r.idle) >= seconds(&r.ttl)
-	if !e.closed.Load() && !over {
-		r.tick = e.clock.AfterFunc(seconds(&r.ping), e.tickReplicas)
+	over := r.on.Load() && len(r.feeds) == 0 && r.ttl.Load() > 0 && now.Sub(r.idle) >= seconds(&r.ttl)
+	if r.ticks = false; !over {
+		r.startTick(e)
 	}
 	r.mu.Unlock()
 	if over {
@@ -295,10 +313,17 @@ func (s *Session) Replicate(ctx context.Context, conn net.Conn, unread []byte, a
 	go e.listen(conn, unread, f, acked)
 	sync := is(args[0], "sync")
 	id, goesOn := "", false
+	r.mu.Lock()
+	has := e.hasStream()
+	r.mu.Unlock()
+	if !has {
+		return f.refuse()
+	}
 	if !sync {
 		id, goesOn = e.resume(f, string(args[1]), args[2])
 	}
 	if goesOn {
+		r.ok.Add(1)
 		line := "+CONTINUE\r\n"
 		if s.replica.psync2 {
 			line = "+CONTINUE " + id + "\r\n"
@@ -307,6 +332,10 @@ func (s *Session) Replicate(ctx context.Context, conn net.Conn, unread []byte, a
 			return err
 		}
 	} else {
+		r.full.Add(1)
+		if !sync && !is(args[1], "?") {
+			r.miss.Add(1)
+		}
 		if err := e.sendAll(ctx, f, s.replica.eof, sync); err != nil {
 			return fmt.Errorf("the replica got no copy of all keys: %w", err)
 		}
@@ -363,7 +392,10 @@ func (e *Engine) resume(f *feed, id string, offset []byte) (string, bool) {
 	n, ok := parseInt(offset)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !ok || e.master.Load() != nil || !r.on.Load() || !strings.EqualFold(id, r.id) || n-1 < r.base || n-1 > r.end {
+	if !ok || !e.hasStream() || !r.exists() || n-1 < r.base || n-1 > r.end {
+		return "", false
+	}
+	if !strings.EqualFold(id, r.id) && (r.id2 == "" || !strings.EqualFold(id, r.id2) || n-1 > r.until2) {
 		return "", false
 	}
 	f.at = n - 1
@@ -419,17 +451,20 @@ func (e *Engine) sendAll(ctx context.Context, f *feed, eof, sync bool) (err erro
 		mark = hex.EncodeToString(raw[:])
 	}
 	var w *fileCopy
-	follows := false
 	head := ""
 	err = e.snapshot(ctx, func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		if follows = e.master.Load() != nil; follows {
+		if !e.hasStream() {
 			return
 		}
-		e.beginStream()
 		w = e.newCopy(to)
-		r.db = -1 // the replica has selected none
+		if m := e.master.Load(); m != nil {
+			w.streamDB = m.s.db
+		} else {
+			e.beginStream()
+			r.db = -1 // the replica has selected none
+		}
 		f.at = r.end
 		r.feeds[f] = struct{}{}
 		if !sync {
@@ -439,8 +474,8 @@ func (e *Engine) sendAll(ctx context.Context, f *feed, eof, sync bool) (err erro
 			head += "$EOF:" + mark + "\r\n"
 		}
 	}, func(entries []rdb.Entry) error {
-		if follows {
-			return errFollows
+		if w == nil {
+			return errNoLink
 		}
 		if head != "" {
 			endWait()
@@ -453,9 +488,9 @@ func (e *Engine) sendAll(ctx context.Context, f *feed, eof, sync bool) (err erro
 		}
 		return w.write(entries)
 	})
-	if errors.Is(err, errFollows) {
+	if errors.Is(err, errNoLink) {
 		endWait()
-		_, _ = io.WriteString(f.conn, "-NOMASTERLINK "+err.Error()+"\r\n")
+		return f.refuse()
 	}
 	if err != nil {
 		return err
@@ -481,7 +516,13 @@ func (e *Engine) sendAll(ctx context.Context, f *feed, eof, sync bool) (err erro
 	return err
 }
 
-var errFollows = errors.New("redoubt: this engine is itself a replica: follow its master")
+var errNoLink = errors.New("Can't SYNC while not connected with my master")
+
+// refuse tells a replica that this engine has no master's stream to pass on now.
+func (f *feed) refuse() error {
+	_, _ = io.WriteString(f.conn, "-NOMASTERLINK "+errNoLink.Error()+"\r\n")
+	return errNoLink
+}
 
 // listen reads what a replica acknowledges. It closes acked at the first.
 func (e *Engine) listen(conn net.Conn, unread []byte, f *feed, acked chan struct{}) {
@@ -664,12 +705,12 @@ func (r *replication) close() {
 	r.more.Broadcast()
 }
 
-// info writes the master's part of INFO.
+// info writes the part of INFO on the replicas and the stream.
 func (r *replication) info(b *strings.Builder, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	all := r.replicas(now)
-	fmt.Fprintf(b, "role:master\r\nconnected_slaves:%d\r\n", len(all))
+	fmt.Fprintf(b, "connected_slaves:%d\r\n", len(all))
 	for i, f := range all {
 		fmt.Fprintf(b, "slave%d:ip=%s,port=%s,state=%s,offset=%d,lag=%d\r\n", i, f.host, f.port, f.state, f.offset, f.lag)
 	}
@@ -677,11 +718,15 @@ func (r *replication) info(b *strings.Builder, now time.Time) {
 		fmt.Fprintf(b, "min_slaves_good_slaves:%d\r\n", r.good(now))
 	}
 	active, first, size := 0, int64(0), int64(0)
-	if r.on.Load() {
+	if r.exists() {
 		active, first, size = 1, r.base+1, r.end-r.base
 	}
-	fmt.Fprintf(b, "master_failover_state:no-failover\r\nmaster_replid:%s\r\nmaster_replid2:%040d\r\nmaster_repl_offset:%d\r\nsecond_repl_offset:-1\r\nrepl_backlog_active:%d\r\nrepl_backlog_size:%d\r\nrepl_backlog_first_byte_offset:%d\r\nrepl_backlog_histlen:%d\r\n",
-		r.id, 0, r.end, active, r.backlog.Load(), first, size)
+	id2, until2 := strings.Repeat("0", 40), int64(-1)
+	if r.id2 != "" {
+		id2, until2 = r.id2, r.until2+1
+	}
+	fmt.Fprintf(b, "master_failover_state:no-failover\r\nmaster_replid:%s\r\nmaster_replid2:%s\r\nmaster_repl_offset:%d\r\nsecond_repl_offset:%d\r\nrepl_backlog_active:%d\r\nrepl_backlog_size:%d\r\nrepl_backlog_first_byte_offset:%d\r\nrepl_backlog_histlen:%d\r\n",
+		r.id, id2, r.end, until2, active, r.backlog.Load(), first, size)
 }
 
 // cmdRole answers with the role: a master with its replicas, or a replica with its master.
@@ -695,7 +740,11 @@ func cmdRole(c *call) {
 		c.str(m.host)
 		c.int(port)
 		c.str(string(m.state))
-		c.int(m.offset.Load())
+		if m.state == linkConnected {
+			c.int(m.offset.Load())
+		} else {
+			c.int(-1)
+		}
 		return
 	}
 	r := &c.e.replication

@@ -60,12 +60,14 @@ func (e *Engine) snapshot(ctx context.Context, begin func(), emit func([]rdb.Ent
 	}
 	defer func() { <-e.snapshots.turn }()
 	s := &snapshot{}
+	e.replication.repeating.Lock()
 	e.stopped(func() {
 		e.snapshots.mark ^= itemTaken
 		s.mark = e.snapshots.mark
 		e.snapshots.now = s
 		begin()
 	})
+	e.replication.repeating.Unlock()
 	hand := func() {
 		if err := ctx.Err(); err != nil {
 			s.fail(err)
@@ -119,12 +121,13 @@ type fileCopy struct {
 	version   int
 	libraries []*library
 	now       time.Time
+	streamDB  int // the database that the stream has selected behind this moment, -1: it will say
 }
 
 // newCopy is called at the moment of the snapshot. The file has the version that Redis 7.0 reads, unless
 // there are fields with a time to live, which Redis 7.4 is the first to have.
 func (e *Engine) newCopy(to io.Writer) *fileCopy {
-	c := &fileCopy{to: to, version: rdb.Version, libraries: e.functions.list(), now: e.clock.Now()}
+	c := &fileCopy{to: to, version: rdb.Version, libraries: e.functions.list(), now: e.clock.Now(), streamDB: -1}
 	for i := range e.shards {
 		for _, ks := range e.shards[i].dbs {
 			if ks != nil && ks.fields.len() > 0 {
@@ -139,6 +142,11 @@ func (c *fileCopy) write(entries []rdb.Entry) (err error) {
 	if c.out == nil {
 		if c.out, err = rdb.NewFileWriter(c.to, c.version, c.now); err != nil {
 			return err
+		}
+		if c.streamDB >= 0 {
+			if err := c.out.StreamDB(c.streamDB); err != nil {
+				return err
+			}
 		}
 		for _, l := range c.libraries {
 			if err := c.out.Library(l.code); err != nil {

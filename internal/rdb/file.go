@@ -31,6 +31,9 @@ func (e *FileError) Error() string {
 // ErrNewer is matched by the error of a value that the wanted version of the format can't hold.
 var ErrNewer = errors.New("rdb: the value needs a newer version of the format")
 
+// streamDB is the name of the database of a replication stream.
+const streamDB = "repl-stream-db"
+
 // Codes that stand in a file in the place of a type.
 const (
 	opSlotInfo   = 244

@@ -24,6 +24,7 @@ type FileReader struct {
 	version   int // of the format
 	valkey    bool
 	db        int
+	streamDB  int
 	libraries []string
 	buf       []byte // what was read since the last type
 	err       error
@@ -59,6 +60,10 @@ func (f *FileReader) Version() int { return f.version }
 // Libraries returns the code of the libraries of FUNCTION LOAD that came so far.
 func (f *FileReader) Libraries() []string { return f.libraries }
 
+// StreamDB returns the database that a replication stream behind the file has selected, 0 unless the part of the file
+// read so far has another.
+func (f *FileReader) StreamDB() int { return f.streamDB }
+
 // Offset is how many bytes were read so far.
 func (f *FileReader) Offset() int64 { return f.offset }
 
@@ -88,7 +93,7 @@ func (f *FileReader) Next() (Entry, error) {
 		case opFreq:
 			f.byte()
 		case opAux:
-			f.pair()
+			f.aux()
 		case opResize:
 			f.lengths(2)
 		case opSlotInfo:
@@ -124,6 +129,22 @@ func (f *FileReader) library() {
 		return
 	}
 	f.libraries = append(f.libraries, string(code))
+}
+
+// aux reads something that the file says of itself.
+func (f *FileReader) aux() {
+	from := len(f.buf)
+	f.pair()
+	if f.err != nil {
+		return
+	}
+	r := reader{b: f.buf[from:], left: Largest}
+	if string(r.string()) != streamDB {
+		return
+	}
+	if n, err := strconv.ParseUint(string(r.string()), 10, 31); err == nil && !r.bad {
+		f.streamDB = int(n)
+	}
 }
 
 // deadline turns a time of a file into Unix ms, never 0.

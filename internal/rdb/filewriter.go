@@ -35,6 +35,12 @@ func (f *FileWriter) aux(name, value string) {
 	f.buf = appendString(appendString(append(f.buf, opAux), []byte(name)), []byte(value))
 }
 
+// StreamDB notes the database that a replication stream behind the file has selected. It comes in front of all keys.
+func (f *FileWriter) StreamDB(db int) error {
+	f.aux(streamDB, strconv.Itoa(db))
+	return f.write()
+}
+
 // Write adds a key. All keys of a database should come together, and no key may
 // come twice, or Redis refuses the file. For a value that the version of the file can't
 // hold the error matches [ErrNewer], and nothing is written.
