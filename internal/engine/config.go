@@ -67,7 +67,27 @@ type setting struct {
 	check func(string) error
 }
 
-func init() { maps.Copy(settings, memorySettings) }
+func init() {
+	maps.Copy(settings, memorySettings)
+	maps.Copy(settings, idleSettings)
+}
+
+// idleSettings can be set and have no effect: the engine has no timer of this kind, always frees memory in the background, and
+// sends replicas their copy at once, without a file where the replica can take it. Programs set them on any server.
+var idleSettings = map[string]setting{
+	"activerehashing":             {"yes", yesOrNo},
+	"dynamic-hz":                  {"yes", yesOrNo},
+	"lazyfree-lazy-eviction":      {"no", yesOrNo},
+	"lazyfree-lazy-expire":        {"no", yesOrNo},
+	"lazyfree-lazy-server-del":    {"no", yesOrNo},
+	"lazyfree-lazy-user-del":      {"no", yesOrNo},
+	"lazyfree-lazy-user-flush":    {"no", yesOrNo},
+	"repl-diskless-sync":          {"yes", yesOrNo},
+	"repl-diskless-sync-delay":    number("5", 0, math.MaxInt32),
+	"replica-lazy-flush":          {"no", yesOrNo},
+	"slave-lazy-flush":            {"no", yesOrNo},
+	"stop-writes-on-bgsave-error": {"yes", yesOrNo},
+}
 
 // settings are the parameters.
 var settings = map[string]setting{
@@ -94,13 +114,24 @@ var settings = map[string]setting{
 	"appendonly":                {"no", yesOrNo},
 	"appendfsync":               {"everysec", immutable},
 	"dir":                       {"", immutable},
+	"dbfilename":                {"dump.rdb", mustBe(func(string) bool { return false }, "can't set protected config")},
+	"cluster-enabled":           {"no", immutable},
 	"active-expire-effort":      number("1", 1, 10),
 	"slave-read-only":           {"yes", yesOrNo},
 	"replica-read-only":         {"yes", yesOrNo},
 	"slave-serve-stale-data":    {"yes", yesOrNo},
 	"replica-serve-stale-data":  {"yes", yesOrNo},
 	"min-replicas-to-write":     number("0", 0, math.MaxInt32),
+	"min-slaves-to-write":       number("0", 0, math.MaxInt32),
 	"min-replicas-max-lag":      number("10", 0, math.MaxInt32),
+	"min-slaves-max-lag":        number("10", 0, math.MaxInt32),
+	"replica-priority":          number("100", 0, math.MaxInt32), // for Sentinel, which reads it from INFO
+	"slave-priority":            number("100", 0, math.MaxInt32),
+	"replica-announced":         {"yes", yesOrNo},
+	"replica-announce-ip":       {"", anyText},
+	"slave-announce-ip":         {"", anyText},
+	"replica-announce-port":     number("0", 0, 65535),
+	"slave-announce-port":       number("0", 0, 65535),
 	"repl-ping-replica-period":  number("10", 1, math.MaxInt32),
 	"repl-ping-slave-period":    number("10", 1, math.MaxInt32),
 	"repl-timeout":              number("60", 1, math.MaxInt32),
@@ -135,6 +166,8 @@ type OuterSettings = interface {
 var outerSettings = map[string]setting{
 	"requirepass": {"", anyText},
 	"timeout":     number("0", 0, math.MaxInt32),
+	"port":        {"", immutable},
+	"maxclients":  {"", immutable},
 }
 
 // otherNames are the parameters that have two names.
@@ -142,6 +175,8 @@ var otherNames = func() map[string]string {
 	both := make(map[string]string)
 	for name, other := range map[string]string{
 		"lua-time-limit": "busy-reply-threshold", "slave-read-only": "replica-read-only",
+		"min-slaves-to-write": "min-replicas-to-write", "min-slaves-max-lag": "min-replicas-max-lag", "slave-priority": "replica-priority",
+		"slave-announce-ip": "replica-announce-ip", "slave-announce-port": "replica-announce-port", "slave-lazy-flush": "replica-lazy-flush",
 		"slave-serve-stale-data": "replica-serve-stale-data", "repl-ping-slave-period": "repl-ping-replica-period",
 	} {
 		both[name], both[other] = other, name

@@ -26,6 +26,14 @@ func (d *deadlines[T]) len() int { return d.n }
 // at returns a member; the first is the earliest.
 func (d *deadlines[T]) at(i int) *due[T] { return &d.pieces[i>>pieceBits][i&pieceMask] }
 
+// before counts the members from place i down that are earlier than a time.
+func (d *deadlines[T]) before(i int, time int64) int {
+	if i >= d.n || d.at(i).at >= time {
+		return 0
+	}
+	return 1 + d.before(2*i+1, time) + d.before(2*i+2, time)
+}
+
 // set gives v a time, or takes it out with 0.
 func (d *deadlines[T]) set(v T, at int64) {
 	i := int(*v.place())

@@ -31,6 +31,7 @@ import (
 type master struct {
 	e          *Engine
 	host, port string
+	listening  string // the port that clients of this engine use, "" for none
 	cancel     context.CancelFunc
 	done       chan struct{}
 	s          *Session // that repeats the stream
@@ -49,6 +50,7 @@ type master struct {
 	// Of the goroutine that follows.
 	multi  int64  // the offset in front of the MULTI that is open, -1 for none
 	parted []byte // the bytes from there on
+	fields bool   // setsFields is true of a command that was not passed on yet
 }
 
 type linkState string
@@ -73,7 +75,7 @@ type finalError struct{ error }
 func (m *master) addr() string { return net.JoinHostPort(m.host, m.port) }
 
 // follow makes the engine a replica of a server.
-func (e *Engine) follow(host, port string) {
+func (e *Engine) follow(host, port, listening string) {
 	e.roles.Lock()
 	defer e.roles.Unlock()
 	if e.closed.Load() {
@@ -81,7 +83,7 @@ func (e *Engine) follow(host, port string) {
 	}
 	was := e.stopMaster() // it stays the master until the next one takes its place, so that nobody can write
 	ctx, cancel := context.WithCancel(context.Background())
-	m := &master{e: e, host: host, port: port, cancel: cancel, done: make(chan struct{}), s: e.unlisted(), state: linkConnect, since: time.Now(), multi: -1}
+	m := &master{e: e, host: host, port: port, listening: listening, cancel: cancel, done: make(chan struct{}), s: e.unlisted(), state: linkConnect, since: time.Now(), multi: -1}
 	m.s.replays = true
 	m.s.SyncLater()
 	// With every shard locked no command is under way. A later one finds that this is a replica.
@@ -164,7 +166,11 @@ func cmdReplicaof(c *call) {
 		c.status("OK Already connected to specified master")
 		return
 	}
-	c.e.follow(host, port)
+	listening := ""
+	if c.s.outer != nil {
+		listening = c.s.outer.Settings()["port"]
+	}
+	c.e.follow(host, port, listening)
 	c.ok()
 }
 
@@ -330,11 +336,15 @@ func readLine(in *bufio.Reader) (string, error) {
 // shakeHands logs in and asks for the stream. With an id, the copy of all keys at an offset comes first.
 func (m *master) shakeHands(conn net.Conn, in *bufio.Reader) (id string, offset int64, err error) {
 	user, password := m.e.setting("masteruser"), m.e.setting("masterauth")
+	listening, ip := m.listening, m.e.setting("replica-announce-ip")
+	if port := m.e.setting("replica-announce-port"); port != "0" {
+		listening = port
+	}
 	for _, args := range [][]string{
-		{"PING"}, {"AUTH", user, password}, {"REPLCONF", "capa", "eof", "capa", "psync2"},
+		{"PING"}, {"AUTH", user, password}, {"REPLCONF", "listening-port", listening}, {"REPLCONF", "ip-address", ip}, {"REPLCONF", "capa", "eof", "capa", "psync2", "capa", capaFields},
 	} {
 		switch {
-		case args[0] == "AUTH" && password == "":
+		case args[0] == "AUTH" && password == "" || args[0] == "REPLCONF" && args[2] == "":
 			continue
 		case args[0] == "AUTH" && user == "":
 			args = []string{"AUTH", password}
@@ -486,6 +496,7 @@ func (m *master) try(raw []byte, args [][]byte) (why string, err error) {
 		m.reply = nil
 	}
 	if why = refusal(out, is(args[0], "exec")); why == "" {
+		m.fields = m.fields || setsFields(args)
 		m.pass(raw)
 	}
 	return why, nil
@@ -549,7 +560,7 @@ func (m *master) repeat(ctx context.Context, conn net.Conn, in *bufio.Reader) (e
 		if m.multi >= 0 { // the next connection begins with it
 			m.s.discard()
 			m.offset.Store(m.multi)
-			m.multi, m.parted = -1, nil
+			m.multi, m.parted, m.fields = -1, nil, false
 		}
 	}()
 	for {
@@ -687,12 +698,15 @@ func (m *master) lag() int64 {
 
 // info writes the replica's part of INFO.
 func (m *master) info(b *strings.Builder) {
-	lag := m.lag()
+	lag, priority, hidden := m.lag(), m.e.setting("replica-priority"), m.e.setting("replica-announced") == "no"
 	r := &m.e.replication
 	defer r.info(b, m.e.clock.Now()) // without m.mu
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	up, syncing, readOnly := "down", 0, 1
+	up, syncing, readOnly, announced := "down", 0, 1, 1
+	if hidden {
+		announced = 0
+	}
 	if r.writable.Load() {
 		readOnly = 0
 	}
@@ -712,5 +726,5 @@ func (m *master) info(b *strings.Builder) {
 	if up == "down" {
 		fmt.Fprintf(b, "master_link_down_since_seconds:%d\r\nmaster_link_final:%t\r\n", int64(time.Since(m.since).Seconds()), m.failed)
 	}
-	fmt.Fprintf(b, "slave_read_repl_offset:%d\r\nslave_repl_offset:%d\r\nslave_priority:100\r\nslave_read_only:%d\r\nreplica_announced:1\r\n", m.offset.Load(), m.offset.Load(), readOnly)
+	fmt.Fprintf(b, "slave_read_repl_offset:%d\r\nslave_repl_offset:%d\r\nslave_priority:%s\r\nslave_read_only:%d\r\nreplica_announced:%d\r\n", m.offset.Load(), m.offset.Load(), priority, readOnly, announced)
 }

@@ -70,11 +70,9 @@ func cmdHsetnx(c *call) {
 
 // replyField writes a field, null when h or the field is not there.
 func (c *call) replyField(h *hash, name []byte) {
-	if h != nil {
-		if f, ok := h.get(name); ok {
-			c.str(f.value)
-			return
-		}
+	if f, ok := c.field(h, name); ok {
+		c.str(f.value)
+		return
 	}
 	c.null()
 }
@@ -82,12 +80,9 @@ func (c *call) replyField(h *hash, name []byte) {
 // roomForFields is room for a reply that has all of the fields.
 func (c *call) roomForFields(h *hash, fields [][]byte) {
 	n := 0
-	if h != nil {
-		for _, name := range fields {
-			if f, ok := h.get(name); ok {
-				n += len(f.value)
-			}
-		}
+	for _, name := range fields {
+		f, _ := c.field(h, name)
+		n += len(f.value)
 	}
 	c.room(n + headerBytes*(len(fields)+1))
 }
@@ -111,7 +106,8 @@ func cmdHmget(c *call) {
 
 func cmdHexists(c *call) {
 	if h, ok := c.getHash(c.read(c.args[1])); ok {
-		c.boolInt(h != nil && h.has(c.args[2]))
+		_, there := c.field(h, c.args[2])
+		c.boolInt(there)
 	}
 }
 
@@ -120,13 +116,8 @@ func cmdHstrlen(c *call) {
 	if !ok {
 		return
 	}
-	n := 0
-	if h != nil {
-		if f, ok := h.get(c.args[2]); ok {
-			n = len(f.value)
-		}
-	}
-	c.int(int64(n))
+	f, _ := c.field(h, c.args[2])
+	c.int(int64(len(f.value)))
 }
 
 func cmdHlen(c *call) {
@@ -136,7 +127,7 @@ func cmdHlen(c *call) {
 	case h == nil:
 		c.int(0)
 	default:
-		c.int(int64(h.len()))
+		c.int(int64(c.visible(h)))
 	}
 }
 
@@ -173,8 +164,8 @@ func cmdHgetall(c *call) {
 		c.mapHead(0)
 		return
 	}
-	c.mapHead(h.len())
-	h.each(func(name string, f field) bool {
+	c.mapHead(c.visible(h))
+	c.eachField(h, func(name string, f field) bool {
 		c.str(name)
 		c.str(f.value)
 		return true
@@ -193,8 +184,8 @@ func (c *call) hashPart(f func(string, field)) {
 		c.array(0)
 		return
 	}
-	c.array(h.len())
-	h.each(func(name string, v field) bool {
+	c.array(c.visible(h))
+	c.eachField(h, func(name string, v field) bool {
 		f(name, v)
 		return true
 	})
@@ -285,7 +276,7 @@ func cmdHrandfield(c *call) {
 		case h == nil:
 			c.null()
 		default:
-			name, _ := h.random()
+			name, _ := c.randomField(h)
 			c.str(name)
 		}
 		return
@@ -315,7 +306,7 @@ func cmdHrandfield(c *call) {
 			c.str(f.value)
 		}
 	}
-	count := int(min(n, int64(h.len())))
+	count := int(min(n, int64(c.visible(h))))
 	if n < 0 {
 		count = int(-n)
 	}
@@ -326,9 +317,9 @@ func cmdHrandfield(c *call) {
 	}
 	if n < 0 {
 		draw := h.random
-		if h.many() == nil { // read a small one once, not once for each draw
+		if h.many() == nil || c.visible(h) < h.len() { // read a small one once, not once for each draw
 			names, fields := make([]string, 0, h.len()), make([]field, 0, h.len())
-			h.each(func(name string, f field) bool {
+			c.eachField(h, func(name string, f field) bool {
 				names, fields = append(names, name), append(fields, f)
 				return true
 			})
@@ -344,8 +335,8 @@ func cmdHrandfield(c *call) {
 	}
 	// Selection sampling: each of the fields left is taken with the
 	// probability that makes every subset as likely.
-	left, need := h.len(), count
-	h.each(func(name string, f field) bool {
+	left, need := c.visible(h), count
+	c.eachField(h, func(name string, f field) bool {
 		if rand.IntN(left) < need {
 			emit(name, f)
 			need--
@@ -353,6 +344,21 @@ func cmdHrandfield(c *call) {
 		left--
 		return need > 0
 	})
+}
+
+// randomField returns a field that the call may see, each with the same probability.
+func (c *call) randomField(h *hash) (name string, f field) {
+	n := c.visible(h)
+	if n == h.len() {
+		return h.random()
+	}
+	left := rand.IntN(n)
+	c.eachField(h, func(each string, v field) bool {
+		name, f = each, v
+		left--
+		return left >= 0
+	})
+	return name, f
 }
 
 // randomArgs reads the count and the option of HRANDFIELD and ZRANDMEMBER.
@@ -411,9 +417,11 @@ func cmdHscan(c *call) {
 	start, n := c.begin(), 0
 	for _, name := range names {
 		c.workMatch(opts.pattern, name)
-		if opts.matches(name) {
+		if !opts.matches(name) {
+			continue
+		}
+		if f, ok := c.field(h, view(name)); ok {
 			c.str(name)
-			f, _ := h.get(view(name))
 			c.str(f.value)
 			n += 2
 		}

@@ -145,11 +145,7 @@ func (c *call) httl(unit int64, relative bool) {
 	}
 	c.array(len(fields))
 	for _, name := range fields {
-		var f field
-		there := false
-		if h != nil {
-			f, there = h.get(name)
-		}
+		f, there := c.field(h, name)
 		switch {
 		case !there:
 			c.int(-2)
@@ -431,8 +427,13 @@ func cmdHsetex(c *call) {
 			del = append(del, pairs[i])
 		}
 		c.instead(del...)
-	case o.timed:
-		c.instead(append([][]byte{[]byte("HSETEX"), key, []byte("PXAT"), appendInt(nil, o.at)}, c.args[o.next:]...)...)
+	default: // in commands of Redis 7.4, which has no HSETEX
+		c.instead(append([][]byte{[]byte("HSET"), key}, pairs...)...)
+		for i := 0; i < len(pairs); i += 2 {
+			if f, _ := h.get(pairs[i]); f.expire != 0 {
+				c.instead([]byte("HPEXPIREAT"), key, appendInt(nil, f.expire), []byte("FIELDS"), []byte("1"), pairs[i])
+			}
+		}
 	}
 	c.int(1)
 	if h.len() == 0 {

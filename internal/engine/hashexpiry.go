@@ -87,6 +87,45 @@ func (h *hash) due(c *call) bool {
 	return at != 0 && at < c.time()
 }
 
+// hides reports whether the call must not see a field, which has expired: in a replica it stays until the master deletes it.
+func (c *call) hides(f field) bool {
+	return f.expire != 0 && f.expire < c.time() && !c.replays()
+}
+
+// field is get for a field that the call may see.
+func (c *call) field(h *hash, name []byte) (f field, ok bool) {
+	if h != nil {
+		f, ok = h.get(name)
+	}
+	if !ok || c.hides(f) {
+		return field{}, false
+	}
+	return f, true
+}
+
+// visible is how many fields of h the call may see.
+func (c *call) visible(h *hash) int {
+	n := h.len()
+	if c.replays() || !h.due(c) {
+		return n
+	}
+	if d := h.big().expiring; d != nil && h.many() != nil {
+		return n - d.before(0, c.time())
+	}
+	h.each(func(_ string, f field) bool {
+		if c.hides(f) {
+			n--
+		}
+		return true
+	})
+	return n
+}
+
+// eachField is each for the fields that the call may see.
+func (c *call) eachField(h *hash, f func(name string, v field) bool) {
+	h.each(func(name string, v field) bool { return c.hides(v) || f(name, v) })
+}
+
 // fieldStep is how many fields expire without letting others have the shard.
 const fieldStep = 256
 

@@ -23,11 +23,15 @@ func (c *call) lookup(key []byte) *item {
 		}
 	}
 	if it.val.form == formHash {
-		if h := asHash(it); h.due(c) && c.expires() {
+		switch h := asHash(it); {
+		case !h.due(c):
+		case c.expires() || !c.replays() && c.cmd.flags&flagWrite != 0: // as for keys
 			c.expireFields(it, h, math.MaxInt) // manyExpired has removed large numbers before
 			if h.len() == 0 {
 				return nil
 			}
+		case c.visible(h) == 0:
+			return nil
 		}
 	}
 	if c.cmd.flags&flagWrite != 0 {

@@ -115,6 +115,10 @@ func (m *master) pass(raw []byte) {
 	r := &m.e.replication
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if m.fields {
+		m.fields = false
+		r.noteFields()
+	}
 	r.write(m.parted)
 	r.write(raw)
 	if m.parted = m.parted[:0]; cap(m.parted) > maxIdleReply {

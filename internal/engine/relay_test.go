@@ -22,13 +22,18 @@ type scriptedReplica struct {
 	in   *bufio.Reader
 }
 
+// startReplica sends a PSYNC, with the word fields behind it as an engine does.
 func startReplica(t *testing.T, e *Engine, psync string) *scriptedReplica {
 	t.Helper()
+	psync, fields := strings.CutSuffix(psync, " fields")
 	here, there := net.Pipe()
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	s := e.Session()
 	_ = s.Replconf(split("REPLCONF capa psync2"))
+	if fields {
+		_ = s.Replconf(split("REPLCONF capa " + capaFields))
+	}
 	go func() {
 		defer close(ended)
 		_ = s.Replicate(ctx, there, nil, split(psync))
@@ -321,4 +326,122 @@ func TestFailedStreamIsNotPassedOn(t *testing.T) {
 	}
 	host, port, _ := net.SplitHostPort(m.l.Addr().String())
 	want(t, s, "REPLICAOF "+host+" "+port, "+OK\r\n")
+}
+
+// TestExpiredFieldsAreHidden: clients of a replica don't see a field that has expired, although it is there until the
+// master deletes it. The master's stream sees it.
+func TestExpiredFieldsAreHidden(t *testing.T) {
+	for _, size := range []int{3, 1000} {
+		t.Run(fmt.Sprint(size), func(t *testing.T) {
+			m := startMaster(t)
+			s := m.follower()
+			m.fullSync()
+			past := time.Now().Add(-time.Minute).UnixMilli()
+			set := "HSET h a 1 b 22 c 333"
+			for i := 3; i < size; i++ {
+				set += fmt.Sprintf(" f%d v", i)
+			}
+			stream := commandsOf(set, fmt.Sprintf("HPEXPIREAT h %d FIELDS 2 a b", past), "HPEXPIREAT h 4000000000000 FIELDS 1 c",
+				"HSET gone a 1", fmt.Sprintf("HPEXPIREAT gone %d FIELDS 1 a", past), "RPUSH l h", "HSET other a 1")
+			m.send(stream)
+			at := 100 + len(stream)
+			m.acked(at)
+			want(t, s, "SELECT 3", "+OK\r\n")
+			for command, wanted := range map[string]string{
+				"HGET h a": "$-1\r\n", "HMGET h a c": "*2\r\n$-1\r\n$3\r\n333\r\n", "HEXISTS h a": ":0\r\n", "HEXISTS h c": ":1\r\n",
+				"HSTRLEN h b": ":0\r\n", "HLEN h": fmt.Sprintf(":%d\r\n", size-2), "HPTTL h FIELDS 1 a": "*1\r\n:-2\r\n",
+				"HPEXPIRETIME h FIELDS 2 b c": "*2\r\n:-2\r\n:4000000000000\r\n", "SORT_RO l BY nosort GET *->a GET *->c": "*2\r\n$-1\r\n$3\r\n333\r\n",
+				"EXISTS gone": ":0\r\n", "TYPE gone": "+none\r\n", "HGETALL gone": "*0\r\n", "HLEN gone": ":0\r\n", "HRANDFIELD gone": "$-1\r\n",
+				"EVAL return{redis.call('HGET','h','a')} 1 h": "*1\r\n$-1\r\n", "HSCAN h 0 COUNT 5000 MATCH [ab]": "*2\r\n$1\r\n0\r\n*0\r\n", "HSCAN h 0 MATCH c COUNT 5000": "*2\r\n$1\r\n0\r\n*2\r\n$1\r\nc\r\n$3\r\n333\r\n",
+			} {
+				want(t, s, command, wanted)
+			}
+			for _, command := range []string{"HGETALL h", "HKEYS h", "HVALS h", "HSCAN h 0 COUNT 5000", "HRANDFIELD h 5000", "HRANDFIELD h -5000", "HRANDFIELD h 2000 WITHVALUES"} {
+				got := run(s, command)
+				if strings.Contains(got, "\r\na\r\n") || strings.Contains(got, "\r\nb\r\n") || strings.Contains(got, "\r\n22\r\n") {
+					t.Errorf("%s shows an expired field", command)
+				}
+				if !strings.Contains(got, "\r\nc\r\n") && !strings.Contains(got, "\r\n333\r\n") {
+					t.Errorf("%s does not show another field", command)
+				}
+				if n := strings.Count(got, "$") + strings.Count(got, ":"); command == "HKEYS h" && n != size-2 {
+					t.Errorf("HKEYS has %d fields", n)
+				}
+			}
+			for range 50 {
+				if got := run(s, "HRANDFIELD h"); got == "$1\r\na\r\n" || got == "$1\r\nb\r\n" {
+					t.Errorf("HRANDFIELD: %q", got)
+				}
+			}
+			// The master has made one of them last, and deleted the other.
+			stream = commandsOf("HINCRBY h a 5", "HPERSIST h FIELDS 1 a", "HDEL h b", "HDEL gone a")
+			m.send(stream)
+			m.acked(at + len(stream))
+			want(t, s, "HMGET h a b", "*2\r\n$1\r\n6\r\n$-1\r\n")
+			want(t, s, "HLEN h", fmt.Sprintf(":%d\r\n", size-1))
+			want(t, s, "DBSIZE", ":3\r\n")
+			// A client that may write finds the field deleted.
+			want(t, s, "CONFIG SET replica-read-only no", "+OK\r\n")
+			stream2 := commandsOf(fmt.Sprintf("HPEXPIREAT other %d FIELDS 1 a", past))
+			m.send(stream2)
+			m.acked(at + len(stream) + len(stream2))
+			want(t, s, "HINCRBY other a 5", ":5\r\n")
+			want(t, s, "HGET other a", "$1\r\n5\r\n")
+		})
+	}
+}
+
+// TestOldReplicaEnds: times to live of fields end a replica that may be a Redis before 7.4, and it can't go on with the stream. What
+// has read the file of a later Redis can, and so can an engine. HSETEX comes as commands of Redis 7.4.
+//
+// Promise: a replica that does not know a change of the engine gets a file that it refuses.
+func TestOldReplicaEnds(t *testing.T) {
+	e := open(t, Options{})
+	s := e.Session()
+	synced := func(psync string) *scriptedReplica {
+		r := startReplica(t, e, psync)
+		r.line()
+		if f, _ := r.file(); f.Version() != rdb.Version {
+			t.Errorf("the file has version %d", f.Version())
+		}
+		return r
+	}
+	old, newer := synced("PSYNC ? -1"), synced("PSYNC ? -1 fields")
+	want(t, s, "HSETEX h FIELDS 1 a 1", ":1\r\n")
+	head := commandsOf("SELECT 0", "HSET h a 1")
+	old.want(head)
+	newer.want(head)
+	id, at := linkField(s, "master_replid"), linkField(s, "master_repl_offset")
+	want(t, s, "HSETEX h PXAT 4000000000000 FIELDS 2 a 2 b 3", ":1\r\n")
+	want(t, s, "HSETEX h KEEPTTL FIELDS 2 b 4 c 5", ":1\r\n")
+	old.ended()
+	newer.want(commandsOf("MULTI", "HSET h a 2 b 3", "HPEXPIREAT h 4000000000000 FIELDS 1 a", "HPEXPIREAT h 4000000000000 FIELDS 1 b", "EXEC",
+		"MULTI", "HSET h b 4 c 5", "HPEXPIREAT h 4000000000000 FIELDS 1 b", "EXEC"))
+	want(t, s, "DEL h", ":1\r\n")
+	psync := fmt.Sprintf("PSYNC %s %d", id, atoi(t, at)+1)
+	if got := startReplica(t, e, psync+" fields").line(); got != "+CONTINUE "+id {
+		t.Errorf("an engine's %s is answered with %q", psync, got)
+	}
+	again := startReplica(t, e, psync)
+	if got := again.line(); !strings.HasPrefix(got, "+FULLRESYNC ") {
+		t.Errorf("%s is answered with %q", psync, got)
+	}
+	if f, _ := again.file(); f.Version() != rdb.VersionFieldTTL {
+		t.Errorf("the file has version %d", f.Version())
+	}
+	more := commandsOf("MULTI", "HSET h a 2", "HPEXPIREAT h 4000000000000 FIELDS 1 a", "EXEC")
+	want(t, s, "HSETEX h PXAT 4000000000000 FIELDS 1 a 2", ":1\r\n")
+	again.want(commandsOf("SELECT 0") + more)
+	last := startReplica(t, e, fmt.Sprintf("PSYNC %s %d", id, atoi(t, linkField(s, "master_repl_offset"))+1))
+	if got := last.line(); got != "+CONTINUE "+id {
+		t.Errorf("what has read the file gets %q", got)
+	}
+}
+
+func atoi(t *testing.T, text string) (n int) {
+	t.Helper()
+	if _, err := fmt.Sscan(text, &n); err != nil {
+		t.Fatal(err)
+	}
+	return n
 }

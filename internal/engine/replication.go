@@ -49,6 +49,7 @@ type replication struct {
 	id     string     // of the stream; a later stream has another
 	id2    string     // that the stream had before, "" for none
 	until2 int64      // the last offset with id2
+	fields int64      // the offset of the first command that only Redis 7.4 knows, -1 for none: see noteFields
 	chunks [][]byte   // the end of the stream: at least the backlog, and what a replica hasn't got
 	base   int64      // offset of the first byte of chunks
 	end    int64
@@ -70,6 +71,7 @@ type feed struct {
 	acked      atomic.Int64            // -1 before the first
 	ackedAt    atomic.Int64            // Unix ms
 	online     bool
+	fields     bool  // it knows times to live of fields
 	err        error // why it ends
 }
 
@@ -77,6 +79,7 @@ type feed struct {
 type replicaSetup struct {
 	ip, port    string
 	eof, psync2 bool
+	fields      bool
 }
 
 // ackWait is a WAIT for replicas.
@@ -98,7 +101,7 @@ var errBehind = errors.New("more than 256 MiB of changes wait for it")
 func (r *replication) init() {
 	r.more = sync.NewCond(&r.mu)
 	r.feeds, r.waits = map[*feed]struct{}{}, map[*Wait]ackWait{}
-	r.id, r.db = newRunID(), -1
+	r.id, r.db, r.fields = newRunID(), -1, -1
 }
 
 // append adds the effects of a call to the stream. Their shards are locked.
@@ -110,6 +113,9 @@ func (r *replication) append(db int, commands [][][]byte) {
 	for _, args := range commands {
 		if !is(args[0], "select") {
 			many++
+		}
+		if setsFields(args) {
+			r.noteFields()
 		}
 	}
 	if db != r.db {
@@ -241,7 +247,7 @@ func (e *Engine) endStream() {
 }
 
 func (r *replication) forget() {
-	r.id, r.id2, r.db, r.chunks, r.base = newRunID(), "", -1, nil, r.end
+	r.id, r.id2, r.db, r.fields, r.chunks, r.base = newRunID(), "", -1, -1, nil, r.end
 }
 
 // tickReplicas sends PING to the replicas from time to time, and ends replicas that have not acknowledged for long. A
@@ -289,6 +295,7 @@ func (s *Session) Replconf(args [][]byte) error {
 		case is(name, "capa"):
 			s.replica.eof = s.replica.eof || value == "eof"
 			s.replica.psync2 = s.replica.psync2 || value == "psync2"
+			s.replica.fields = s.replica.fields || value == capaFields
 		case is(name, "version"), is(name, "ack"), is(name, "getack"), is(name, "rdb-only"):
 		default:
 			return errors.New("ERR Unrecognized REPLCONF option: " + clip(name, 128))
@@ -304,7 +311,7 @@ func (s *Session) Replicate(ctx context.Context, conn net.Conn, unread []byte, a
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	host, _, _ := net.SplitHostPort(conn.RemoteAddr().String())
-	f := &feed{host: cmp.Or(s.replica.ip, host), port: s.replica.port, conn: timedConn{conn, &r.timeout}, cancel: cancel}
+	f := &feed{host: cmp.Or(s.replica.ip, host), port: s.replica.port, conn: timedConn{conn, &r.timeout}, cancel: cancel, fields: s.replica.fields}
 	f.acked.Store(-1)
 	f.ackedAt.Store(e.clock.Now().UnixMilli())
 	defer context.AfterFunc(ctx, func() { r.stop(f, context.Cause(ctx)) })()
@@ -398,6 +405,12 @@ func (e *Engine) resume(f *feed, id string, offset []byte) (string, bool) {
 	if !strings.EqualFold(id, r.id) && (r.id2 == "" || !strings.EqualFold(id, r.id2) || n-1 > r.until2) {
 		return "", false
 	}
+	if r.fields >= 0 && !f.fields {
+		if n-1 <= r.fields {
+			return "", false
+		}
+		f.fields = true // it has read a file of this kind
+	}
 	f.at = n - 1
 	r.feeds[f] = struct{}{}
 	return r.id, true
@@ -459,6 +472,10 @@ func (e *Engine) sendAll(ctx context.Context, f *feed, eof, sync bool) (err erro
 			return
 		}
 		w = e.newCopy(to)
+		if r.fields >= 0 {
+			w.version = rdb.VersionFieldTTL
+		}
+		f.fields = f.fields || w.version == rdb.VersionFieldTTL
 		if m := e.master.Load(); m != nil {
 			w.streamDB = m.s.db
 		} else {

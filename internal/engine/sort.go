@@ -188,7 +188,7 @@ func (c *call) pattern(pattern, element []byte) []byte {
 	case name == nil && it.val.kind() == kindString:
 		return clone(it.val.bytes())
 	case name != nil && it.val.kind() == kindHash:
-		if f, ok := asHash(it).get(name); ok {
+		if f, ok := c.field(asHash(it), name); ok {
 			return []byte(f.value)
 		}
 	}

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"net"
 	"strconv"
 	"time"
 )
@@ -11,7 +12,8 @@ type outerSettings = interface {
 	SetSettings(values map[string]string) (name string, err error)
 }
 
-// ownSettings are the settings of CONFIG that a server has in front of an engine: requirepass and timeout.
+// ownSettings are the settings of CONFIG that a server has in front of an engine: requirepass and timeout, and port and
+// maxclients to read.
 type ownSettings struct{ srv *Server }
 
 // Settings returns the values now. As on Redis, requirepass is not what ACL SETUSER sets, and a timeout has whole seconds.
@@ -19,8 +21,22 @@ func (o ownSettings) Settings() map[string]string {
 	seconds := (o.srv.idleTimeout() + time.Second - 1) / time.Second
 	return map[string]string{
 		"requirepass": *o.srv.required.Load(),
+		"port":        strconv.Itoa(o.srv.port()),
+		"maxclients":  strconv.Itoa(o.srv.opts.MaxClients),
 		"timeout":     strconv.FormatInt(int64(seconds), 10),
 	}
+}
+
+// port returns the lowest TCP port that the server listens on, 0 for none.
+func (s *Server) port() (least int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for l := range s.listeners {
+		if a, ok := l.Addr().(*net.TCPAddr); ok && (least == 0 || a.Port < least) {
+			least = a.Port
+		}
+	}
+	return least
 }
 
 // SetSettings changes some of the settings, all or none. The engine has checked that timeout is a number of seconds.

@@ -75,6 +75,10 @@ func TestReplicaOfReplica(t *testing.T) {
 					t.Errorf("the master has %v, a replica %v", want, got)
 				}
 			}
+			_, own, _ := net.SplitHostPort(middle.addr)
+			if got := want["slave0"]; !strings.Contains(got, "port="+own+",") {
+				t.Errorf("the replica listens on %s, the master has %s", own, got)
+			}
 			if got := middle.info(t); got["connected_slaves"] != "1" || got["slave0"] == "" {
 				t.Errorf("the middle has %v", got)
 			}
