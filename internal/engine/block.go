@@ -21,6 +21,7 @@ type Wait struct {
 	needs   shardSet // the shards to lock for it, beside that of the key that became ready
 	expired []byte   // the reply when time runs out
 	timer   Timer
+	held    bufferAccount // of args and keys; guarded by mu once it waits
 
 	mu    sync.Mutex
 	over  bool
@@ -93,6 +94,7 @@ func (w *Wait) finish(reply []byte) bool {
 // and released.
 func (w *Wait) settle(reply []byte, end uint64) {
 	w.over, w.reply = true, reply
+	w.held.set(w.s.account, 0)
 	if reply != nil {
 		w.countReply(reply)
 	}
@@ -133,11 +135,23 @@ func (c *call) block(keys [][]byte, timeout time.Duration, expired []byte) {
 		c.w = append(c.w, expired...)
 		return
 	}
+	size := 0
+	for _, a := range c.args {
+		size += len(a) + perName
+	}
+	for _, k := range keys {
+		size += len(k) + 2*perName
+	}
+	var held bufferAccount
+	if !held.set(c.s.account, size) {
+		c.err("ERR the command has no room to wait: " + noRoom)
+		return
+	}
 	args := make([][]byte, len(c.args))
 	for i, a := range c.args {
 		args[i] = clone(a)
 	}
-	w := &Wait{s: c.s, cmd: c.cmd, args: args, db: c.db, proto: c.proto, expired: expired, done: make(chan struct{})}
+	w := &Wait{s: c.s, cmd: c.cmd, args: args, db: c.db, proto: c.proto, expired: expired, held: held, done: make(chan struct{})}
 	w.needs = c.held
 	if c.cmd.flags&flagEachKey != 0 {
 		w.needs = shardSet{}
@@ -154,7 +168,7 @@ func (c *call) block(keys [][]byte, timeout time.Duration, expired []byte) {
 		if sh.blocked == nil {
 			sh.blocked = map[dbKey][]*Wait{}
 		}
-		dk := dbKey{c.db, string(k)}
+		dk := dbKey{c.db, text(k)}
 		sh.blocked[dk] = append(sh.blocked[dk], w)
 	}
 	c.s.wait.Store(w)

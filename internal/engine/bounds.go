@@ -34,6 +34,9 @@ var defaultBounds = bounds{
 // perName is the overhead of a name, or of an argument, in bytes.
 const perName = 64
 
+// perListed is what a name takes beside that in the tables of subscriptions, or of watched keys, in bytes.
+const perListed = 256
+
 // A replyTooLarge is the panic that ends a command whose reply passes a bound. It is a panic
 // because only the innermost loop of a command sees the size. Its text is the error that the
 // client gets instead of the reply.

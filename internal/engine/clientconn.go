@@ -249,6 +249,9 @@ func (c *clientConn) process(buf []byte) (n int) {
 			c.publish()
 		}
 	}
+	if n > maxIdleReply {
+		c.scanner.Forget()
+	}
 	c.s.client.note(c.s)
 	c.publish()
 	c.mu.Lock()

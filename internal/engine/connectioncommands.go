@@ -111,6 +111,9 @@ func cmdHello(c *call) {
 				c.err(badName)
 				return
 			}
+			if !c.nameFits(name) {
+				return
+			}
 			i++
 		default:
 			c.err("ERR Syntax error in HELLO option '" + clip(a, 128) + "'")

@@ -94,28 +94,32 @@ func cmdWatch(c *call) {
 	}
 	c.s.finishUnwatch()
 	for _, key := range c.args[1:] {
-		if !c.s.watch(c, key) {
-			c.err("ERR too many keys are watched: UNWATCH first")
+		if why := c.s.watch(c, key); why != "" {
+			c.err(why)
 			return
 		}
 	}
 	c.ok()
 }
 
-// watch reports false when the session watches as much as it may.
-func (s *Session) watch(c *call, key []byte) bool {
+// watch returns why the session may not watch one more key, and "" otherwise.
+func (s *Session) watch(c *call, key []byte) string {
 	i := shardOf(key)
 	sh := &s.e.shards[i]
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	dk := dbKey{s.db, string(key)}
 	if _, ok := sh.watched[dk][s]; ok {
-		return true
+		return ""
 	}
-	if s.watchBytes += len(key) + perName; s.watchBytes > s.e.bounds.names {
-		s.watchBytes -= len(key) + perName
-		return false
+	size := s.watchBytes + len(key) + perName
+	switch {
+	case size > s.e.bounds.names:
+		return "ERR too many keys are watched: UNWATCH first"
+	case !s.watchHeld.set(s.account, size+(len(s.watching)+1)*perListed):
+		return "ERR the watched keys have no room: " + noRoom
 	}
+	s.watchBytes = size
 	if sh.watched == nil {
 		sh.watched = map[dbKey]map[*Session]watch{}
 	}
@@ -125,7 +129,7 @@ func (s *Session) watch(c *call, key []byte) bool {
 	_, expired := sh.dbs[s.db].find(key, c.time())
 	sh.watched[dk][s] = watch(expired)
 	s.watching = append(s.watching, dk)
-	return true
+	return ""
 }
 
 func cmdUnwatch(c *call) {
@@ -167,6 +171,7 @@ func (s *Session) unwatchBy(lock func(*shardLock) bool) {
 		s.watching = s.watching[:n-1]
 	}
 	s.watching, s.watchBytes, s.unwatching = nil, 0, false
+	s.watchHeld.set(s.account, 0)
 	s.stale.Store(false)
 }
 
@@ -279,6 +284,7 @@ func cmdExec(c *call) {
 		s.unwatchKey(sh, dk)
 	}
 	s.watching, s.watchBytes = nil, 0
+	s.watchHeld.set(s.account, 0)
 	s.stale.Store(false)
 	queue := s.queue
 	s.inMulti, s.queue, s.queued = false, nil, 0

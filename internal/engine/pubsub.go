@@ -30,6 +30,7 @@ func (p *pubsub) init() {
 type subscriptions struct {
 	count    int // channels and patterns, and shard channels
 	size     int // bytes of their names
+	held     bufferAccount
 	channels nameSet
 	shard    nameSet
 	patterns nameSet
@@ -175,7 +176,8 @@ func (p *pubsub) drop(s *Session) {
 	}
 	p.mu.Lock() // for CLIENT LIST
 	defer p.mu.Unlock()
-	s.subs = subscriptions{}
+	s.subs.held.set(s.account, 0)
+	s.subs = subscriptions{held: s.subs.held}
 }
 
 func cmdPublish(c *call) {
@@ -253,6 +255,11 @@ func (c *call) subscribe(t topic) {
 			c.err("ERR too many subscriptions")
 			return
 		}
+		if !there && !s.subs.held.set(s.account, s.subs.size+len(name)+perName+(s.subs.count+1)*perListed) {
+			s.e.pubsub.mu.Unlock()
+			c.err("ERR the subscription has no room: " + noRoom)
+			return
+		}
 		if !there {
 			s.e.pubsub.list(t, string(name), s)
 			own.add(string(name))
@@ -290,6 +297,7 @@ func (c *call) unsubscribe(t topic) {
 			s.e.pubsub.unlist(t, string(name), s)
 			s.subs.count--
 			s.subs.size -= len(name) + perName
+			s.subs.held.set(s.account, s.subs.size+s.subs.count*perListed)
 		}
 		s.e.pubsub.mu.Unlock()
 		c.pushHead(3)

@@ -35,7 +35,8 @@ type Session struct {
 	watching  []dbKey
 	stale     atomic.Bool // a watched key was written to
 
-	watchBytes int  // in watching
+	watchBytes int // in watching
+	watchHeld  bufferAccount
 	unwatching bool // watching is to be dropped
 
 	subs      subscriptions
