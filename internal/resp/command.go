@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"unsafe"
 )
 
 // Limits bound what a [CommandScanner] accepts. The zero value of each field
@@ -231,6 +232,15 @@ func (s *CommandScanner) Wire(buf []byte, i, n int) []byte {
 // Inline reports whether the command was sent as a line of text. Its bytes on
 // the wire may then contain quotes and escapes; its Args do not.
 func (s *CommandScanner) Inline() bool { return s.isInline }
+
+// Held returns how many bytes the scanner itself holds. They grow with the number of arguments of a command.
+func (s *CommandScanner) Held() int {
+	return cap(s.spans)*int(unsafe.Sizeof(span{})) + cap(s.args)*int(unsafe.Sizeof([]byte{}))
+}
+
+// Forget drops what Args returned, so that the scanner no longer keeps the buffer given to Next in memory. Call it
+// between commands.
+func (s *CommandScanner) Forget() { clear(s.args[:cap(s.args)]) }
 
 func (s *CommandScanner) tooBig(buf []byte) error {
 	if len(buf) > s.limits.MaxCommand {

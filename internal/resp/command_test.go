@@ -119,6 +119,8 @@ func TestCommandScannerLimits(t *testing.T) {
 		{resp.Limits{MaxArgs: 2}, 0, "a b c\r\n", "Protocol error: invalid multibulk length"},
 		{resp.Limits{MaxBulk: 5}, 0, "*1\r\n$6\r\n", "Protocol error: invalid bulk length"},
 		{resp.Limits{MaxInline: 10}, 0, "0123456789a\r\n", "Protocol error: too big inline request"},
+		{resp.Limits{MaxInline: 10}, 0, "0123456789\r\n", "Protocol error: too big inline request"},
+		{resp.Limits{MaxCommand: 30}, 0, "*3\r\n$3\r\nfoo\r\n$3\r\nfoo\r\n$3\r\nfoo\r\n", "Protocol error: too big request"},
 		{resp.Limits{MaxCommand: 20}, 0, "*3\r\n$3\r\nfoo\r\n$3\r\nfoo\r\n$3\r\nfoo\r\n", "Protocol error: too big request"},
 		{resp.Limits{}, resp.NotAuthenticated, "*11\r\n", "Protocol error: unauthenticated multibulk length"},
 		{resp.Limits{}, resp.NotAuthenticated, "*1\r\n$16385\r\n", "Protocol error: unauthenticated bulk length"},
@@ -127,6 +129,23 @@ func TestCommandScannerLimits(t *testing.T) {
 		s := resp.CommandScanner{Limits: c.limits, Unauthenticated: c.unauth}
 		if _, _, err := scan(&s, c.input); err == nil || err.Error() != c.err {
 			t.Errorf("%+v %q: err %v, want %s", c.limits, c.input, err, c.err)
+		}
+	}
+	for _, c := range []struct {
+		limits resp.Limits
+		unauth resp.Unauthenticated
+		input  string
+	}{
+		{resp.Limits{MaxArgs: 2}, 0, "*2\r\n$1\r\na\r\n$1\r\nb\r\n"},
+		{resp.Limits{MaxArgs: 2}, 0, "a b\r\n"},
+		{resp.Limits{MaxBulk: 5}, 0, "*1\r\n$5\r\n12345\r\n"},
+		{resp.Limits{MaxInline: 10}, 0, "012345678\r\n"},
+		{resp.Limits{MaxCommand: 31}, 0, "*3\r\n$3\r\nfoo\r\n$3\r\nfoo\r\n$3\r\nfoo\r\n"},
+		{resp.Limits{}, resp.NotAuthenticated, "a b c d e f g h i j\r\n"},
+	} {
+		s := resp.CommandScanner{Limits: c.limits, Unauthenticated: c.unauth}
+		if commands, rest, err := scan(&s, c.input); err != nil || len(commands) != 1 || len(rest) > 0 {
+			t.Errorf("%+v %q: %q, %q left, err %v", c.limits, c.input, commands, rest, err)
 		}
 	}
 	if err := (resp.Limits{MaxArgs: -1, MaxBulk: -1}).Validate(); err == nil ||

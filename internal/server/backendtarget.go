@@ -308,6 +308,8 @@ func (r *direct) close() {
 	r.closeInbox()
 }
 
+func (r *direct) forget() {}
+
 func (r *direct) kill() {
 	if d := r.own.Load(); d != nil {
 		d.conn.Close() // the session may be sending, to a back end that takes nothing

@@ -197,6 +197,76 @@ func TestQueuedAnswersAreInTheBudget(t *testing.T) {
 	})
 }
 
+// TestArgumentsOfUnfinishedCommandsAreInTheBudget: what the server notes of each argument counts, too.
+func TestArgumentsOfUnfinishedCommandsAreInTheBudget(t *testing.T) {
+	each(t, func(t *testing.T, backend redistest.Backend) {
+		b := budget.New(64 << 20)
+		srv, addr := start(t, backend.URL, func(o *server.Options) { o.Budget = b })
+		const args = 100_000 // of six bytes each, and of sixteen in the server
+		raw(t, addr, "*1000000\r\n"+strings.Repeat("$0\r\n\r\n", args))
+		eventually(t, "all has come", func() bool { return srv.Stats().BytesIn >= 6*args })
+		eventually(t, "the arguments are counted", func() bool { return b.Stats().Used >= (6+16)*args })
+	})
+}
+
+// TestSubscriptionsOfAPoolAreInTheBudget: the names that a client has subscribed to count until it unsubscribes. Without
+// room a subscription is refused, and the earlier ones stay.
+func TestSubscriptionsOfAPoolAreInTheBudget(t *testing.T) {
+	b := budget.New(2 << 20)
+	p, opts := poolServers(t, 1)
+	p.serve(t, opts, func(o *server.Options) { o.Budget = b })
+	w := dial(t, p.addr)
+	w.do("HELLO", "3")
+	const size, most = 10_000, 300
+	name := strings.Repeat("n", size)
+	subscribed, got := 0, ""
+	for ; subscribed < most; subscribed++ {
+		if got = w.do("SUBSCRIBE", fmt.Sprint(subscribed)+name); got[0] == '-' {
+			break
+		}
+	}
+	if !strings.HasPrefix(got, "-ERR redoubt: all clients together hold more than maxmemory-clients: the subscription was not made") || subscribed < most/3 {
+		t.Errorf("after %d: %.200q", subscribed, got)
+	}
+	eventually(t, "the names are counted", func() bool { return b.Stats().Used >= int64(subscribed*size) })
+	for i := range subscribed {
+		w.do("UNSUBSCRIBE", fmt.Sprint(i)+name)
+	}
+	eventually(t, "nothing is counted of them", func() bool { return b.Stats().Used < 20*size })
+	if got := w.do("SUBSCRIBE", name); got[0] == '-' {
+		t.Errorf("%.200q", got)
+	}
+}
+
+// TestClientListHasRoom: CLIENT LIST lists a client as often as its id is given, as far as there is room.
+func TestClientListHasRoom(t *testing.T) {
+	each(t, func(t *testing.T, backend redistest.Backend) {
+		b := budget.New(4 << 20)
+		_, addr := start(t, backend.URL, func(o *server.Options) { o.Budget = b })
+		w := dial(t, addr)
+		id := strings.Trim(w.do("CLIENT", "ID"), ":\r\n")
+		list := func(times int) string {
+			args := []string{"CLIENT", "LIST", "ID"}
+			for range times {
+				args = append(args, id)
+			}
+			return w.do(args...)
+		}
+		if got := list(100); strings.Count(got, "id="+id+" ") != 100 {
+			t.Errorf("%.200q", got)
+		}
+		if got := list(20_000); got != "-ERR redoubt: all clients together hold more than maxmemory-clients: name fewer clients at once\r\n" {
+			t.Errorf("%.200q", got)
+		}
+		if got := list(100); strings.Count(got, "id="+id+" ") != 100 {
+			t.Errorf("%.200q", got)
+		}
+		if s := b.Stats(); s.Peak > s.Limit {
+			t.Errorf("%+v", s)
+		}
+	})
+}
+
 // TestIdleClientsGiveBuffersBack: a client that was busy and is idle holds no buffer of replies any
 // more but the one of its reader. It takes one or two ticks of the server, of a second.
 func TestIdleClientsGiveBuffersBack(t *testing.T) {

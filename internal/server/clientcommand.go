@@ -14,12 +14,22 @@ import (
 	"github.com/redoubt-go/redoubt/internal/resp"
 )
 
-const badName = "ERR Client names cannot contain spaces, newlines or special characters."
+// maxClientName is the greatest length in bytes of the name of a client, and of the name and the version of its library.
+const maxClientName = 4 << 10
 
-// validName is Redis' rule: printable ASCII without blanks.
-func validName(name []byte) bool {
-	return !slices.ContainsFunc(name, func(b byte) bool { return b < '!' || b > '~' })
+// nameFault returns what is wrong with a name of a client, or of something of it, or "". The rule for its bytes is Redis':
+// printable ASCII without blanks.
+func nameFault(of string, name []byte) string {
+	switch {
+	case slices.ContainsFunc(name, func(b byte) bool { return b < '!' || b > '~' }):
+		return "ERR " + of + " cannot contain spaces, newlines or special characters."
+	case len(name) > maxClientName:
+		return "ERR a name may have " + strconv.Itoa(maxClientName) + " bytes"
+	}
+	return ""
 }
+
+const clientNames = "Client names"
 
 // clientCommand answers CLIENT.
 func clientCommand(c *session, args [][]byte, raw []byte) {
@@ -65,8 +75,8 @@ func clientCommand(c *session, args [][]byte, raw []byte) {
 		}
 		c.reply(c.scratch)
 	case "setname":
-		if !validName(args[2]) {
-			c.fail(badName)
+		if fault := nameFault(clientNames, args[2]); fault != "" {
+			c.fail(fault)
 			return
 		}
 		c.info.change(func(i *clientInfo) { i.name = string(args[2]) })
@@ -106,8 +116,8 @@ func setOnOff(c *session, arg []byte, set func(i *clientInfo, on bool)) {
 }
 
 func setInfo(c *session, attribute string, value []byte) {
-	if !validName(value) {
-		c.fail("ERR " + strings.ToLower(attribute) + " cannot contain spaces, newlines or special characters.")
+	if fault := nameFault(strings.ToLower(attribute), value); fault != "" {
+		c.fail(fault)
 		return
 	}
 	switch strings.ToLower(attribute) {
@@ -140,6 +150,9 @@ func clientReply(c *session, args [][]byte) {
 	}
 }
 
+// textCopies is how often a long text is in memory while it is made.
+const textCopies = 3
+
 // clientList answers CLIENT LIST [TYPE type | ID id …].
 func clientList(c *session, args [][]byte) {
 	all := slices.DeleteFunc(c.srv.clients(), (*session).gone)
@@ -171,9 +184,15 @@ func clientList(c *session, args [][]byte) {
 	}
 	in, dirty := inputOf(c, args), c.srv.target.dirty(c.ctx, all)
 	var b strings.Builder
+	hold := c.account()
+	defer hold(0)
 	for _, o := range all {
 		b.WriteString(describe(o, in, dirty))
 		b.WriteByte('\n')
+		if !hold(textCopies * b.Len()) {
+			c.fail("ERR redoubt: " + errNoRoom.Error() + ": name fewer clients at once")
+			return
+		}
 	}
 	c.text(b.String())
 }

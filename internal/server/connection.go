@@ -176,8 +176,8 @@ func hello(c *session, args [][]byte, _ []byte) {
 			i += 2
 		case bytes.EqualFold(args[i], []byte("SETNAME")) && i+1 < len(args):
 			name, named = args[i+1], true
-			if !validName(name) {
-				c.fail(badName)
+			if fault := nameFault(clientNames, name); fault != "" {
+				c.fail(fault)
 				return
 			}
 			i++

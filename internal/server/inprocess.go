@@ -219,6 +219,15 @@ func (r *inprocess) gather(to []*proxy.Upstream) ([]*proxy.Upstream, bool) {
 	return to, r.n == 0 || r.engine.Synced()
 }
 
+func (r *inprocess) forget() {
+	clear(r.keys[:cap(r.keys)])
+	clear(r.members[:cap(r.members)])
+	r.lineScanner.Forget()
+	if cap(r.line) > maxRead {
+		r.line = nil
+	}
+}
+
 func (r *inprocess) close() {
 	r.direct.close()
 	r.engine.Close()

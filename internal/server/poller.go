@@ -339,6 +339,9 @@ func (p *poller) takeTurn(c *session, buf []byte, all bool) (over bool, err erro
 func keep(c *session, buf []byte) {
 	switch rest := c.buf[c.from:c.to]; {
 	case len(rest) == 0:
+		if &c.buf[0] != &buf[0] {
+			forgetInput(c)
+		}
 		c.buf, c.from, c.to = nil, 0, 0
 		c.has.Hold(0)
 	case &c.buf[0] == &buf[0]:

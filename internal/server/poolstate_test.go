@@ -240,12 +240,11 @@ func TestPoolLargeTransaction(t *testing.T) {
 	w.want("+QUEUED\r\n", "SET a "+value)
 	w.want("-EXECABORT Transaction discarded because of previous errors.\r\n", "EXEC")
 	// So have the answers that it is known to get.
-	w.want("+OK\r\n", "CLIENT SETNAME "+value)
 	w.want("+OK\r\n", "MULTI")
 	for range 3 {
-		w.want("+QUEUED\r\n", "CLIENT GETNAME")
+		w.want("+QUEUED\r\n", "COMMAND GETKEYS LOCK.RELEASE "+value+" id")
 	}
-	if got := w.do("CLIENT", "GETNAME"); !strings.HasPrefix(got, "-ERR redoubt: the commands of this transaction") {
+	if got := w.do("COMMAND", "GETKEYS", "LOCK.RELEASE", value, "id"); !strings.HasPrefix(got, "-ERR redoubt: the commands of this transaction") {
 		t.Fatalf("the fourth: %.100q", got)
 	}
 	w.want("-EXECABORT Transaction discarded because of previous errors.\r\n", "EXEC")

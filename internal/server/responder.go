@@ -54,6 +54,9 @@ func (r *responder) reply(raw []byte) {
 		return
 	}
 	r.out.Reply(r.prepare(slot{}), raw)
+	if cap(r.scratch) > maxIdleOutput {
+		r.scratch = nil
+	}
 }
 
 // fail answers a command with an error.

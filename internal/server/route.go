@@ -113,6 +113,8 @@ type route interface {
 	gather(to []*proxy.Upstream) (all []*proxy.Upstream, ready bool)
 	// close ends all connections of the client, when the session ends.
 	close()
+	// forget drops what still refers to the session's buffer.
+	forget()
 
 	// kill cuts the client's connections off. Any goroutine may call it.
 	kill()

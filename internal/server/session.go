@@ -32,6 +32,7 @@ type session struct {
 	buf      []byte
 	from, to int
 	has      budget.Part // of buf, while it is the session's own
+	words    budget.Part // of scanner
 	scanner  resp.CommandScanner
 	authed   bool
 	replies  replyMode
@@ -94,6 +95,7 @@ func newSession(s *Server, conn net.Conn) *session {
 	c.out.onPanic, c.out.onLost, c.out.onSlow = c.panicked, s.takeBack, c.slow
 	c.share.Join(s.opts.Budget, c.shed)
 	c.has.Of(&c.share)
+	c.words.Of(&c.share)
 	c.queuedBytes.Of(&c.share)
 	c.out.share.Of(&c.share)
 	c.out.to = &s.stats.latency[c.id%latencyShards]

@@ -7,9 +7,13 @@ func (c *session) read() error {
 	var full bool
 	c.from, c.to, full = socket.MakeRoom(c.buf, c.from, c.to)
 	switch {
+	case !c.words.Hold(c.scanner.Held()):
+		c.refuseRest()
+		return nil
 	case c.to == 0 && len(c.buf) > maxRead:
 		c.buf = make([]byte, firstRead)
 		c.has.Hold(firstRead)
+		forgetInput(c)
 	case full && !c.has.Hold(2*len(c.buf)):
 		c.refuseRest()
 		return nil
@@ -36,6 +40,12 @@ func (c *session) read() error {
 	c.traffic.bytesIn.Add(uint64(n)) //nolint:gosec // not negative
 	c.active.Store(c.srv.clock.Load())
 	return nil
+}
+
+// forgetInput drops all references to a buffer that is given up.
+func forgetInput(c *session) {
+	c.scanner.Forget()
+	c.route.forget()
 }
 
 // refuseRest answers a command for which there is no room with an error, and ends the

@@ -47,7 +47,28 @@ type subscriptions struct {
 	holds bool                        // messages wait for a confirmation
 	held  [][]byte                    // that is on its way
 	size  int                         // of held
+	bytes int                         // of names
+	room  func(bytes int) bool        // counts names
 	seen  servers                     // at the last check by misplaced
+}
+
+const (
+	// maxSubscribed bounds the names of all subscriptions of a client in bytes, as the engine does.
+	maxSubscribed = 64 << 20
+	// perName is the least that a name takes beside its bytes.
+	perName = 64
+)
+
+// hold counts n more bytes of names. It returns why they may not come, and "" otherwise.
+func (s *subscriptions) hold(n int) string {
+	switch {
+	case s.bytes+n > maxSubscribed:
+		return "ERR too many subscriptions"
+	case !s.room(s.bytes + n):
+		return "ERR redoubt: " + errNoRoom.Error() + ": the subscription was not made"
+	}
+	s.bytes += n
+	return ""
 }
 
 // A subscriber is a client's connection to one server that it listens on.
@@ -93,7 +114,7 @@ func (c *pooled) subscription(name string, args [][]byte) {
 	}
 	s := c.subscribed.Load()
 	if s == nil {
-		s = &subscriptions{c: c, nodes: make(map[*proxy.Node]*subscriber)}
+		s = &subscriptions{c: c, nodes: make(map[*proxy.Node]*subscriber), room: c.account()}
 		for f := range s.names {
 			s.names[f] = make(map[string][]*proxy.Node)
 		}
@@ -134,11 +155,18 @@ func (s *subscriptions) add(family proxy.Subscription, verb string, names []stri
 		s.ring = servers{pool, pool.Changes()}
 		s.mu.Unlock()
 	}
-	at := make(map[string][]*proxy.Node)
+	at, more := make(map[string][]*proxy.Node), 0
 	for _, n := range names {
 		if _, has := s.names[family][n]; !has {
+			if _, twice := at[n]; !twice {
+				more += len(n) + perName
+			}
 			at[n] = s.at(family, n)
 		}
+	}
+	if why := s.hold(more); why != "" {
+		c.fail(why)
+		return
 	}
 	faults := s.sendAll(family, verb, at)
 	node, err := fatal(at, faults)
@@ -147,6 +175,7 @@ func (s *subscriptions) add(family proxy.Subscription, verb string, names []stri
 	}
 	if err != nil {
 		s.sendAll(family, opposite[verb], at)
+		s.hold(-more)
 		s.closeUnused()
 		c.scratch = append(c.scratch[:0], c.notBorrowed(node, err)...)
 		c.reply(c.scratch)
@@ -229,6 +258,9 @@ func (s *subscriptions) remove(family proxy.Subscription, verb string, names []s
 	at := make(map[string][]*proxy.Node)
 	for _, n := range names {
 		if nodes, has := s.names[family][n]; has {
+			if _, twice := at[n]; !twice {
+				s.hold(-len(n) - perName)
+			}
 			at[n] = nodes
 		}
 	}
@@ -288,6 +320,7 @@ func (c *pooled) endSubscriptions() {
 		sub.end()
 	}
 	c.target.gaps.forget(c)
+	s.hold(-s.bytes)
 	c.subscribed.Store(nil)
 	c.restricted = false
 }
