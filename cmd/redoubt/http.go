@@ -59,10 +59,27 @@ func (w *webServer) leave(patience time.Duration) {
 // A listenFunc opens a listening socket.
 type listenFunc func(ctx context.Context, network, address string) (net.Listener, error)
 
+// maxHTTPConns is how many connections of HTTP may be open, so that they leave files for the clients of Redis.
+const maxHTTPConns = 1000
+
+var tooManyHTTPConns = []byte("HTTP/1.1 503 Service Unavailable\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\nredoubt: too many connections\n")
+
 // newHTTPServer returns a server with short time-outs: every answer is short.
 func newHTTPServer(handler http.Handler, log *slog.Logger) *http.Server {
+	var open atomic.Int64
 	return &http.Server{
-		Handler:           handler,
+		Handler: handler,
+		ConnState: func(conn net.Conn, state http.ConnState) {
+			switch state { //nolint:exhaustive // the others are between these
+			case http.StateNew: // before the goroutine of the connection begins
+				if open.Add(1) > maxHTTPConns {
+					_, _ = conn.Write(tooManyHTTPConns)
+					_ = conn.Close()
+				}
+			case http.StateClosed, http.StateHijacked:
+				open.Add(-1)
+			}
+		},
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       10 * time.Second,
 		WriteTimeout:      30 * time.Second,
