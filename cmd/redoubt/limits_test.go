@@ -124,7 +124,6 @@ func startWay(t *testing.T, name, password string) *way {
 	case "pool":
 		args = pool("  redis: true\n  servers:\n   - %s:1 one\n   - %s:1 two\n", redistest.Start(t, serverArgs...).Addr(), redistest.Start(t, serverArgs...).Addr())
 	case "cluster":
-		slow.Test(t, "it starts a cluster")
 		args = append(args, "--listen", listen, "--backend", redistest.StartCluster(t, 3, 0).URL())
 	case "memcached":
 		args = pool("  servers:\n   - %s:1 one\n", memcachedtest.Start(t).Addr())
@@ -157,6 +156,9 @@ func startWay(t *testing.T, name, password string) *way {
 func TestLimits(t *testing.T) {
 	for _, name := range append(redisWays, "memcached", "HTTP") {
 		t.Run(name, func(t *testing.T) {
+			if slices.Contains([]string{"one server", "pool", "cluster"}, name) {
+				slow.Test(t, "it sends commands of a million arguments to servers")
+			}
 			w := startWay(t, name, "")
 			for _, l := range limits {
 				if l.try == nil || !slices.Contains(l.on, name) {

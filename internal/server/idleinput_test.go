@@ -7,11 +7,13 @@ import (
 
 	"github.com/redoubt-go/redoubt/internal/resp"
 	"github.com/redoubt-go/redoubt/internal/test/redistest"
+	"github.com/redoubt-go/redoubt/internal/test/slow"
 )
 
 // TestIdleClientsKeepNoInput: once a large command has its reply, its client holds no memory for it, whatever the
 // command was.
 func TestIdleClientsKeepNoInput(t *testing.T) {
+	slow.Test(t, "it collects garbage again and again")
 	each(t, func(t *testing.T, backend redistest.Backend) {
 		_, addr := start(t, backend.URL)
 		idleAfterLarge(t, addr)
