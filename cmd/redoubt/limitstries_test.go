@@ -96,7 +96,7 @@ func onWire(words ...string) string { return string(resp.AppendCommand(nil, word
 
 var ping = onWire("PING")
 
-// served waits until other clients are served: those of a test may end after it.
+// served waits until other clients are served: the clients of an earlier test may end late.
 func (w *way) served(t *testing.T) {
 	t.Helper()
 	eventually(t, "another client is served", func() bool {
@@ -115,7 +115,7 @@ func (w *way) served(t *testing.T) {
 	})
 }
 
-// tryMost opens connections until one is refused. Those of earlier tests may end late.
+// tryMost opens connections until one is refused. Connections of earlier tests may end late.
 func tryMost(t *testing.T, most int, open func(t *testing.T) (refused bool)) {
 	t.Helper()
 	n := 0

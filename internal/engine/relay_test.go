@@ -233,8 +233,8 @@ func TestCopyIsOfItsOffset(t *testing.T) {
 	<-ended
 }
 
-// TestFormerReplicaLeads: a replica that becomes the master goes on with the stream under another ID. Who has the former
-// stream no further than the change goes on too; all others get a copy of all keys.
+// TestFormerReplicaLeads: a replica that becomes the master goes on with the stream under another ID. A server that has the
+// former stream no further than the change goes on too; all others get a copy of all keys.
 //
 // Promise: a replica never goes on with the stream of a server that lacks a change which the replica has.
 func TestFormerReplicaLeads(t *testing.T) {
@@ -391,8 +391,8 @@ func TestExpiredFieldsAreHidden(t *testing.T) {
 	}
 }
 
-// TestOldReplicaEnds: times to live of fields end a replica that may be a Redis before 7.4, and it can't go on with the stream. What
-// has read the file of a later Redis can, and so can an engine. HSETEX comes as commands of Redis 7.4.
+// TestOldReplicaEnds: times to live of fields end a replica that may be a Redis before 7.4, and it can't go on with the stream. A server
+// that has read the file of a later Redis can, and so can an engine. HSETEX comes as commands of Redis 7.4.
 //
 // Promise: a replica that does not know a change of the engine gets a file that it refuses.
 func TestOldReplicaEnds(t *testing.T) {

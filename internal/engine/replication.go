@@ -224,7 +224,7 @@ func (e *Engine) beginStream() {
 // exists reports whether there is a stream. mu is held.
 func (r *replication) exists() bool { return r.on.Load() || r.relays }
 
-// startTick makes tickReplicas run as long as there is a stream. mu is held.
+// startTick makes tickReplicas run while a stream exists. mu is held.
 func (r *replication) startTick(e *Engine) {
 	if !r.ticks && r.exists() && !e.closed.Load() {
 		r.ticks = true
@@ -533,11 +533,11 @@ func (e *Engine) sendAll(ctx context.Context, f *feed, eof, sync bool) (err erro
 	return err
 }
 
-var errNoLink = errors.New("Can't SYNC while not connected with my master")
+var errNoLink = errors.New("this replica has no connection to its master")
 
 // refuse tells a replica that this engine has no master's stream to pass on now.
 func (f *feed) refuse() error {
-	_, _ = io.WriteString(f.conn, "-NOMASTERLINK "+errNoLink.Error()+"\r\n")
+	_, _ = io.WriteString(f.conn, "-NOMASTERLINK Can't SYNC while not connected with my master\r\n")
 	return errNoLink
 }
 

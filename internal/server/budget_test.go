@@ -238,7 +238,7 @@ func TestSubscriptionsOfAPoolAreInTheBudget(t *testing.T) {
 	}
 }
 
-// TestClientListHasRoom: CLIENT LIST lists a client as often as its id is given, as far as there is room.
+// TestClientListHasRoom: CLIENT LIST lists a client as often as its id is given, while the list has room.
 func TestClientListHasRoom(t *testing.T) {
 	each(t, func(t *testing.T, backend redistest.Backend) {
 		b := budget.New(4 << 20)

@@ -23,14 +23,14 @@ func (s *side) followThrough(t *testing.T, of *side) *faultnet.Proxy {
 	return network
 }
 
-// counter is a number of INFO stats.
-func (s *side) counter(t *testing.T, name string) int {
+// copies is how many replicas have got a copy of all keys.
+func (s *side) copies(t *testing.T) int {
 	t.Helper()
 	info, err := s.rdb.InfoMap(t.Context(), "stats").Result()
 	if err != nil {
 		t.Fatal(err)
 	}
-	n, err := strconv.Atoi(info["Stats"][name])
+	n, err := strconv.Atoi(info["Stats"]["sync_full"])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +90,7 @@ func TestReplicaOfReplica(t *testing.T) {
 			}
 
 			step("the middle becomes the master")
-			full := middle.counter(t, "sync_full")
+			full := middle.copies(t)
 			if err := middle.rdb.ReplicaOf(t.Context(), "NO", "ONE").Err(); err != nil {
 				t.Fatal(err)
 			}
@@ -102,7 +102,7 @@ func TestReplicaOfReplica(t *testing.T) {
 			}
 			await.Until(t, time.Minute, "the last comes again", func() bool { return last.info(t)["master_replid"] == middle.info(t)["master_replid"] })
 			equal(t, middle, last)
-			if now := middle.counter(t, "sync_full"); now != full {
+			if now := middle.copies(t); now != full {
 				t.Errorf("%d copies of all keys, %d before", now, full)
 			}
 			step("the former master follows")

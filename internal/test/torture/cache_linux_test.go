@@ -228,7 +228,7 @@ func missed(i, get event, reads []int64) bool {
 // callsTake is how old a value may be when a local level gets it: the calls to the server took that long.
 const callsTake = 2 * time.Second
 
-// watched returns how long a worker has read its local level between two times. What it stood still doesn't count.
+// watched returns how long a worker has read its local level between two times. A standstill doesn't count.
 func watched(reads []int64, from, to int64) time.Duration {
 	sum, last := int64(0), from
 	at, _ := slices.BinarySearch(reads, from)

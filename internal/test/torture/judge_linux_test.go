@@ -104,7 +104,7 @@ func TestJudge(t *testing.T) {
 // The beginning of a trial of a fair lock: one has it, and releases it once others wait.
 var first, over = event{What: acquired, N: 1}, event{What: ended, N: 1}
 
-// inTrial makes events those of a trial of a fair lock.
+// inTrial puts events into a trial of a fair lock.
 func inTrial(events ...event) []event {
 	for i := range events {
 		events[i].Primitive, events[i].ID = fair, "1"
