@@ -103,7 +103,7 @@ func TestFieldsExpireOnReplicas(t *testing.T) {
 			t.Errorf("the replica has %v", s.info(t))
 		}
 	}
-	if full := master.counter(t, "sync_full"); full != 1 {
+	if full := master.copies(t); full != 1 {
 		t.Errorf("%d copies of all keys", full)
 	}
 }
@@ -132,6 +132,6 @@ func TestOldRedisLearnsNoFields(t *testing.T) {
 		t.Fatal(err)
 	}
 	await.Until(t, time.Minute, "the replica has refused the file", func() bool {
-		return replica.info(t)["master_link_status"] == "down" && master.counter(t, "sync_full") > 2
+		return replica.info(t)["master_link_status"] == "down" && master.copies(t) > 2
 	})
 }
