@@ -76,6 +76,27 @@ func TestQueuedCommandsAreCounted(t *testing.T) {
 	}
 }
 
+// TestClosedSessionsCountNothing: a session that ends gives back what it held in a transaction and for a reply. Its client
+// may begin another.
+func TestClosedSessionsCountNothing(t *testing.T) {
+	e := open(t, Options{})
+	l := &ledger{limit: 1 << 20}
+	s := e.sessionOf(l)
+	run(s, "SET k "+strings.Repeat("x", 300_000))
+	run(s, "MULTI")
+	run(s, "SET other "+strings.Repeat("x", 300_000))
+	s.Close()
+	if now, _ := l.held(); now != 0 {
+		t.Errorf("%d bytes are counted of a transaction that never runs", now)
+	}
+	s = e.sessionOf(l)
+	run(s, "GET k")
+	s.Close()
+	if now, _ := l.held(); now != 0 {
+		t.Errorf("%d bytes are counted of a reply that nobody takes", now)
+	}
+}
+
 // TestRepliesBeingMadeAreCounted: a long reply counts while it is made and until it is handed
 // over. One for which there is no room is an error, and the next command has its reply.
 func TestRepliesBeingMadeAreCounted(t *testing.T) {

@@ -217,6 +217,7 @@ func (c *clientConn) isOver() bool {
 // close ends the session. run is held.
 func (c *clientConn) close() {
 	c.over, c.in, c.w = true, nil, nil
+	c.inHeld.set(c.account, 0)
 	if !c.closed {
 		c.closed = true
 		c.s.Close()
@@ -400,6 +401,7 @@ func (c *clientConn) Read(p []byte) (int, error) {
 func (c *clientConn) Close() error {
 	c.mu.Lock()
 	c.gone, c.out, c.at, c.pushes = true, nil, 0, nil
+	c.outHeld.set(c.account, 0)
 	c.readBy.stop()
 	c.writeBy.stop()
 	c.change.Broadcast()

@@ -160,6 +160,9 @@ type callSession struct {
 // maxIdleReply is the largest buffer that is kept for the next call.
 const maxIdleReply = 64 << 10
 
+// manyKeys is how many keys a session keeps room for between its commands.
+const manyKeys = 4096
+
 func (e *Engine) takeSession() *callSession {
 	if l, ok := e.callSessions.Get().(*callSession); ok {
 		return l

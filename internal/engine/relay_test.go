@@ -445,3 +445,14 @@ func atoi(t *testing.T, text string) (n int) {
 	}
 	return n
 }
+
+// TestLateMessagesStayOut: a message locks no shard, so it may come when this engine has just got a master. The master's
+// stream does not take it.
+func TestLateMessagesStayOut(t *testing.T) {
+	r := &open(t, Options{}).replication
+	before := r.end
+	r.append(0, [][][]byte{argv("PUBLISH", "channel", "message")})
+	if r.end != before {
+		t.Errorf("%d bytes came into a stream of another", r.end-before)
+	}
+}

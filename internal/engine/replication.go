@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"net/netip"
 	"os"
 	"slices"
 	"strconv"
@@ -104,10 +103,14 @@ func (r *replication) init() {
 	r.id, r.db, r.fields = newRunID(), -1, -1
 }
 
-// append adds the effects of a call to the stream. Their shards are locked.
+// append adds the effects of a call to the stream. Their shards are locked; a message has none, so this engine may have got
+// a master meanwhile, with a stream of its own.
 func (r *replication) append(db int, commands [][][]byte) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if !r.on.Load() {
+		return
+	}
 	r.buf = r.buf[:0]
 	many := 0
 	for _, args := range commands {
@@ -288,8 +291,8 @@ func (s *Session) Replconf(args [][]byte) error {
 			}
 			s.replica.port = value
 		case is(name, "ip-address"):
-			if _, err := netip.ParseAddr(value); err != nil {
-				return errors.New("ERR REPLCONF ip-address provided by replica instance is no address")
+			if len(value) > 255 || strings.ContainsFunc(value, func(r rune) bool { return r <= ' ' || r > '~' || r == ',' }) {
+				return errors.New("ERR REPLCONF ip-address provided by replica instance is neither an address nor a name")
 			}
 			s.replica.ip = value
 		case is(name, "capa"):
@@ -618,13 +621,14 @@ func cmdWait(c *call) {
 	case timeout < 0:
 		c.err("ERR timeout is negative")
 		return
-	case c.e.master.Load() != nil:
-		c.err("ERR WAIT cannot be used with replica instances. Please also note that since Redis 4.0 if a replica is configured to be writable (which is not the default) writes to replicas are just local and are not propagated.")
-		return
 	}
 	r := &c.e.replication
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if c.e.master.Load() != nil {
+		c.err("ERR WAIT cannot be used with replica instances. Please also note that since Redis 4.0 if a replica is configured to be writable (which is not the default) writes to replicas are just local and are not propagated.")
+		return
+	}
 	offset := r.end
 	n := r.have(offset)
 	if n >= replicas {

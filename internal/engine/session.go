@@ -156,13 +156,14 @@ func (s *Session) deliver(frame []byte) {
 	}
 }
 
-// Close drops the session's subscriptions, watched keys and blocked command.
+// Close drops the session's subscriptions, watched keys, queued commands and blocked command.
 func (s *Session) Close() {
 	if w := s.wait.Load(); w != nil {
 		w.Cancel()
 	}
-	s.unwatch()
+	s.discard()
 	s.finishUnwatch()
+	s.HandedOver()
 	s.e.pubsub.drop(s)
 	s.e.monitors.remove(s)
 	s.track(nil)
@@ -276,6 +277,9 @@ func (c *call) done() ([]byte, *Wait, bool) {
 	c.w, c.args, c.wait = nil, nil, nil
 	s := c.s
 	c.releaseEffects() // which a panic may have left
+	if cap(c.keyBuf) > manyKeys {
+		c.keyBuf = nil
+	}
 	if s.reply.bytes > 0 && cap(w) <= longReply {
 		s.HandedOver()
 	}

@@ -146,7 +146,7 @@ func (s *CommandScanner) Next(buf []byte) (int, error) {
 	if s.pos == 0 {
 		s.args = s.args[:0]
 		s.isInline = false
-		if cap(s.spans) > 4096 || cap(s.args) > 4096 {
+		if s.large() {
 			s.spans, s.args = nil, nil
 		}
 	}
@@ -238,9 +238,17 @@ func (s *CommandScanner) Held() int {
 	return cap(s.spans)*int(unsafe.Sizeof(span{})) + cap(s.args)*int(unsafe.Sizeof([]byte{}))
 }
 
-// Forget drops what Args returned, so that the scanner no longer keeps the buffer given to Next in memory. Call it
-// between commands.
-func (s *CommandScanner) Forget() { clear(s.args[:cap(s.args)]) }
+// Forget drops what Args returned, so that the scanner no longer keeps the buffer given to Next in memory, and the room for
+// many arguments. Call it between commands.
+func (s *CommandScanner) Forget() {
+	if s.large() {
+		s.spans, s.args = nil, nil
+	}
+	clear(s.args[:cap(s.args)])
+}
+
+// large reports whether the scanner has room for so many arguments that few commands have them.
+func (s *CommandScanner) large() bool { return cap(s.spans) > 4096 || cap(s.args) > 4096 }
 
 func (s *CommandScanner) tooBig(buf []byte) error {
 	if len(buf) > s.limits.MaxCommand {

@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -33,6 +34,8 @@ func idleAfterLarge(t *testing.T, addr string) {
 		commands [][]string
 	}{
 		{"PING", [][]string{{"PING", large}}},
+		{"DEL, of many", [][]string{append([]string{"DEL"}, slices.Repeat([]string{"k"}, 1<<16)...)}},
+		{"COMMAND INFO, of many", [][]string{append([]string{"COMMAND", "INFO"}, slices.Repeat([]string{"k"}, 1<<16)...)}},
 		{"ECHO", [][]string{{"ECHO", large}}},
 		{"AUTH", [][]string{{"AUTH", large}}},
 		{"HELLO", [][]string{{"HELLO", "3", "AUTH", "default", large}}},

@@ -339,8 +339,9 @@ func (p *poller) takeTurn(c *session, buf []byte, all bool) (over bool, err erro
 func keep(c *session, buf []byte) {
 	switch rest := c.buf[c.from:c.to]; {
 	case len(rest) == 0:
-		if &c.buf[0] != &buf[0] {
+		if &c.buf[0] != &buf[0] || c.scanner.Held() > maxRead {
 			forgetInput(c)
+			c.words.Hold(c.scanner.Held())
 		}
 		c.buf, c.from, c.to = nil, 0, 0
 		c.has.Hold(0)

@@ -161,7 +161,7 @@ func (c *pooled) cannotWait() string                             { return "" }
 func (c *pooled) occupies() bool                                 { return false }
 func (c *pooled) watchesKeys() bool                              { return c.multi.watched != nil }
 func (c *pooled) hangUp(time.Time)                               {}
-func (c *pooled) forget()                                        {}
+func (c *pooled) forget()                                        { c.positions = nil }
 func (c *pooled) kill()                                          {}
 
 func (c *pooled) setProtocol(resp.Protocol) error {

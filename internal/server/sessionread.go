@@ -6,6 +6,9 @@ import "github.com/redoubt-go/redoubt/internal/socket"
 func (c *session) read() error {
 	var full bool
 	c.from, c.to, full = socket.MakeRoom(c.buf, c.from, c.to)
+	if c.to == 0 && c.scanner.Held() > maxRead {
+		forgetInput(c)
+	}
 	switch {
 	case !c.words.Hold(c.scanner.Held()):
 		c.refuseRest()
@@ -42,9 +45,10 @@ func (c *session) read() error {
 	return nil
 }
 
-// forgetInput drops all references to a buffer that is given up.
+// forgetInput drops all references to a buffer that is given up, and what grew with its command.
 func forgetInput(c *session) {
 	c.scanner.Forget()
+	c.rights.positions = nil
 	c.route.forget()
 }
 
