@@ -42,11 +42,13 @@ func unseen(it *item) *item {
 	return out
 }
 
-// state describes every key of an engine that nobody uses.
+// state describes every key of an engine that has no clients; it may be saving.
 func state(e *Engine) map[string]string {
 	keys := map[string]string{}
 	for i := range e.shards {
-		for db, ks := range e.shards[i].dbs {
+		sh := &e.shards[i]
+		sh.mu.Lock()
+		for db, ks := range sh.dbs {
 			if ks == nil {
 				continue
 			}
@@ -79,6 +81,7 @@ func state(e *Engine) map[string]string {
 				return true
 			})
 		}
+		sh.mu.Unlock()
 	}
 	return keys
 }
