@@ -153,6 +153,9 @@ func TestAPIKeepsTheRules(t *testing.T) {
 		if name == "" {
 			t.Errorf("a line of api.txt that this test can't read: %s", line)
 		}
+		if strings.HasPrefix(line, sharedPackage+":") {
+			continue
+		}
 		for _, f := range apiFaults(line) {
 			t.Error(f)
 		}

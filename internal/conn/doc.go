@@ -3,5 +3,5 @@
 // subscriptions.
 //
 // rueidisconn and valkeyconn are modules of their own: a program may have a newer root with an older one of them. So what
-// is exported here stays as it is, once released; new things may come.
+// is exported here, which api.txt lists, stays as it is, once released; new things may come.
 package conn

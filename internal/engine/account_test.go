@@ -95,6 +95,24 @@ func TestClosedSessionsCountNothing(t *testing.T) {
 	if now, _ := l.held(); now != 0 {
 		t.Errorf("%d bytes are counted of a reply that nobody takes", now)
 	}
+	conn, err := e.Open(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, _ := conn.(*clientConn)
+	c.SetAccount(l.account)
+	for _, line := range []string{"GET k\r\n", "BLPOP none 0\r\n" + strings.Repeat("GET k\r\n", 30_000)} { // the second waits behind BLPOP
+		if _, err := conn.Write([]byte(line)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if now, _ := l.held(); now < 300_000 {
+		t.Errorf("%d bytes are counted of a connection with a reply of 300,000", now)
+	}
+	_ = conn.Close()
+	if now, _ := l.held(); now != 0 {
+		t.Errorf("%d bytes are counted of a closed connection", now)
+	}
 }
 
 // TestRepliesBeingMadeAreCounted: a long reply counts while it is made and until it is handed

@@ -233,20 +233,27 @@ func TestCopyIsOfItsOffset(t *testing.T) {
 	<-ended
 }
 
+// startChain starts a master, an engine that follows it, and a replica of that engine. Both have got stream.
+func startChain(t *testing.T) (m *scriptedMaster, s *Session, r *scriptedReplica, stream string) {
+	t.Helper()
+	m = startMaster(t)
+	s = m.follower()
+	m.fullSync()
+	stream = commandsOf("SET a 1")
+	m.send(stream)
+	m.acked(100 + len(stream))
+	r = startReplica(t, s.e, fmt.Sprintf("PSYNC %040d 101", 7))
+	r.line()
+	r.want(stream)
+	return m, s, r, stream
+}
+
 // TestFormerReplicaLeads: a replica that becomes the master goes on with the stream under another ID. A server that has the
 // former stream no further than the change goes on too; all others get a copy of all keys.
 //
 // Promise: a replica never goes on with the stream of a server that lacks a change which the replica has.
 func TestFormerReplicaLeads(t *testing.T) {
-	m := startMaster(t)
-	s := m.follower()
-	m.fullSync()
-	stream := commandsOf("SET a 1")
-	m.send(stream)
-	m.acked(100 + len(stream))
-	r := startReplica(t, s.e, fmt.Sprintf("PSYNC %040d 101", 7))
-	r.line()
-	r.want(stream)
+	m, s, r, stream := startChain(t)
 	want(t, s, "REPLICAOF NO ONE", "+OK\r\n")
 	r.ended()
 	id := linkField(s, "master_replid")
@@ -309,15 +316,7 @@ func TestFormerReplicaLeads(t *testing.T) {
 // TestFailedStreamIsNotPassedOn: behind a change that the engine can't repeat, neither its replicas nor the engine itself go
 // on with the stream.
 func TestFailedStreamIsNotPassedOn(t *testing.T) {
-	m := startMaster(t)
-	s := m.follower()
-	m.fullSync()
-	stream := commandsOf("SET a 1")
-	m.send(stream)
-	m.acked(100 + len(stream))
-	r := startReplica(t, s.e, fmt.Sprintf("PSYNC %040d 101", 7))
-	r.line()
-	r.want(stream)
+	m, s, r, _ := startChain(t)
 	m.send(commandsOf("MULTI", "SET b 1", "LPUSH a x", "EXEC"))
 	r.ended()
 	want(t, s, "REPLICAOF NO ONE", "+OK\r\n")
@@ -454,5 +453,16 @@ func TestLateMessagesStayOut(t *testing.T) {
 	r.append(0, [][][]byte{argv("PUBLISH", "channel", "message")})
 	if r.end != before {
 		t.Errorf("%d bytes came into a stream of another", r.end-before)
+	}
+}
+
+// TestReplicasSayWhereTheyAre: an address or a name, which INFO and ROLE print among other fields.
+func TestReplicasSayWhereTheyAre(t *testing.T) {
+	s := open(t, Options{}).Session()
+	for where, ok := range map[string]bool{"10.0.0.7": true, "::1": true, "replica-1.local": true, strings.Repeat("n", 255): true,
+		strings.Repeat("n", 256): false, "a b": false, "a,port=1": false, "a\r\nb": false} {
+		if err := s.Replconf(argv("REPLCONF", "ip-address", where)); (err == nil) != ok {
+			t.Errorf("%q: %v", where, err)
+		}
 	}
 }
